@@ -1,0 +1,230 @@
+"""Requests as plain data: what callers hand to the engine and what they get back; never touches torch.
+
+A *work order* asks questions of *anchors*. Every prompt is a path of segments, and two prompts that begin with
+the same segments share their computation:
+
+    prefix (literals and anchor arguments)  ->  ask.suffix (literals, anchor or partner arguments)  ->  readout
+
+A filter is a work order without partners: one prompt per anchor and ask. A join has partners: one prompt per
+(anchor, partner) pair and ask; the pairs are described, never materialized as objects. The asks of one order form
+a decision program: an anchor (or pair) starts at ask 0 and moves on by its answer, so that `A AND B` asks B only
+where A is true, while the anchor's prefix is still resident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+DONE = -1
+"""Where an ask program ends."""
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A segment of fixed tokens: template text, tokenized on its own."""
+
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A segment taken from the anchor: its `argument`-th slot array selects rows of the token column there."""
+
+    argument: int = 0
+
+
+@dataclass(frozen=True)
+class Partner:
+    """A segment taken from the partner: its `argument`-th slot array selects rows of the token column there."""
+
+    argument: int = 0
+
+
+Part = Literal | Anchor | Partner
+
+
+@dataclass(frozen=True)
+class YesNo:
+    """Read a yes/no margin: log-sum-exp of the yes tokens' logits minus log-sum-exp of the no tokens'.
+
+    An answer counts as true in an ask program where margin > zero_point.
+    """
+
+    yes: tuple[int, ...]
+    no: tuple[int, ...]
+    zero_point: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One question: the segments after the shared prefix, how to read the answer, and which ask comes next.
+
+    `on_true` and `on_false` are indices of later asks, or DONE.
+    """
+
+    suffix: tuple[Part, ...]
+    readout: YesNo
+    on_true: int = DONE
+    on_false: int = DONE
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of all anchors (or partners): a token column's folder and a slot per row (int32)."""
+
+    column: str
+    slots: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Which partners each anchor meets: partners `indices[offsets[a]:offsets[a + 1]]` for anchor a.
+
+    offsets: int64 [anchors + 1]; indices: int32. Absent (`WorkOrder.pairs is None`) means every partner.
+    """
+
+    offsets: NDArray[np.int64]
+    indices: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class WorkOrder:
+    """Questions about anchors, or about pairs of anchors and partners.
+
+    `anchors` and `partners` hold the arguments that Anchor and Partner segments refer to; all arrays of one side
+    have the same length. A side without rows is an order without prompts. `anchor_count` serves an order whose
+    prompts are all literal.
+    """
+
+    query: str
+    prefix: tuple[Part, ...]
+    asks: tuple[Ask, ...]
+    anchors: tuple[Argument, ...] = ()
+    partners: tuple[Argument, ...] = ()
+    pairs: Pairs | None = None
+    anchor_count: int = field(default=-1)
+
+    def __post_init__(self) -> None:
+        if self.anchor_count < 0:
+            object.__setattr__(self, "anchor_count", len(self.anchors[0].slots) if self.anchors else 1)
+
+    @property
+    def partner_count(self) -> int:
+        """Number of partner rows; 0 for a filter."""
+        return len(self.partners[0].slots) if self.partners else 0
+
+    @property
+    def items(self) -> int:
+        """Number of rows an ask can be put to: anchors of a filter, pairs of a join."""
+        if not self.partners:
+            return self.anchor_count
+        return len(self.pairs.indices) if self.pairs is not None else self.anchor_count * self.partner_count
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Margins of one ask for some items, in the order in which they were computed.
+
+    items: int64, the anchor's index (filter), or the pair's: its position in `pairs.indices`, or
+    anchor * partner_count + partner where every pair is asked. margins: float32; NaN where `Answers.error` says why.
+    """
+
+    ask: int
+    items: NDArray[np.int64]
+    margins: NDArray[np.float32]
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a work order (or a query: figures add up) cost.
+
+    prompt_tokens: length of all prompts as if each were computed alone; fresh_tokens: positions that entered the
+    embedding; attention_pairs: query-key pairs; recomputed_tokens: the part of fresh_tokens computed again because
+    the arena was too small to keep it; device_seconds: time of the chunks, split by their tokens.
+    """
+
+    prompts: int = 0
+    prompt_tokens: int = 0
+    fresh_tokens: int = 0
+    recomputed_tokens: int = 0
+    attention_pairs: int = 0
+    device_seconds: float = 0.0
+
+    @property
+    def shared_tokens(self) -> int:
+        """Prompt tokens that needed no computation of their own."""
+        return self.prompt_tokens - self.fresh_tokens
+
+    def __add__(self, other: Figures) -> Figures:
+        return Figures(
+            self.prompts + other.prompts,
+            self.prompt_tokens + other.prompt_tokens,
+            self.fresh_tokens + other.fresh_tokens,
+            self.recomputed_tokens + other.recomputed_tokens,
+            self.attention_pairs + other.attention_pairs,
+            self.device_seconds + other.device_seconds,
+        )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a running work order is: tokens computed and an upper bound of the tokens still to come."""
+
+    fresh_tokens: int
+    tokens_to_come: int
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """What the worker says of itself once the model is loaded."""
+
+    model: str
+    architecture: str
+    device: str
+    dtype: str
+    context_length: int
+    arena_tokens: int
+    chunk_tokens: int
+    load_seconds: float
+
+
+class Running(Protocol):
+    """A submitted work order."""
+
+    def answers(self) -> Iterator[Answers]:
+        """Block for the next answers; ends when all are in. Raises EngineError if the worker fails."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop at the next chunk; `answers` then raises Cancelled. Harmless after the end."""
+        ...
+
+    def figures(self) -> Figures:
+        """Cost so far; final once `answers` has ended."""
+        ...
+
+    def progress(self) -> Progress:
+        """How far the order is."""
+        ...
+
+
+class Engine(Protocol):
+    """The engine as its callers see it; every method may be called from any thread."""
+
+    def info(self) -> EngineInfo:
+        """Facts about the loaded model; blocks while a worker is starting."""
+        ...
+
+    def submit(self, order: WorkOrder) -> Running:
+        """Queue an order. Raises EngineError where the order can never run (a prompt over the context)."""
+        ...
+
+    def close(self) -> None:
+        """Stop the worker; running orders fail."""
+        ...

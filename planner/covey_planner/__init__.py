@@ -1,0 +1,1 @@
+"""From SQL text to a physical plan: the cheapest way to answer a statement; never touches torch or a device."""

@@ -1,0 +1,101 @@
+"""The physical plan: what the operators execute, in order; SQL fragments for DuckDB and questions for the model.
+
+The general mechanism: each step evaluates questions over the *distinct* argument tuples that still matter (a guarded
+domain query) and leaves an *answer table*; later domains and the final residual query join on the answer tables.
+
+Texts are identified by content: the key of a text is `unhex(md5(CAST(text AS VARCHAR)))`, a BLOB of 16 bytes; a NULL
+text has a NULL key. Domain queries deliver keys, never texts, so that texts stay inside DuckDB and the token column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Text:
+    """A prompt segment of fixed text, tokenized on its own (special tokens are recognized in it)."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class AnchorText:
+    """A prompt segment: the anchor's `argument`-th text, never interpreted."""
+
+    argument: int = 0
+
+
+@dataclass(frozen=True)
+class PartnerText:
+    """A prompt segment: the partner's `argument`-th text, never interpreted."""
+
+    argument: int = 0
+
+
+Segment = Text | AnchorText | PartnerText
+
+
+@dataclass(frozen=True)
+class TextArgument:
+    """Where the texts of one argument come from.
+
+    table, column: a stored column whose token column serves the texts; both None for a computed argument. texts: a
+    query yielding (key BLOB, text VARCHAR) that covers every key of the domain; the operator filters it to the keys
+    that no token column holds. expression: the argument as the user wrote it, for messages.
+    """
+
+    expression: str
+    texts: str
+    table: str | None = None
+    column: str | None = None
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The distinct argument tuples of one side: sql yields key columns k0, k1, …, one per argument, none NULL."""
+
+    sql: str
+    arguments: tuple[TextArgument, ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One AI call site: its prompt after the shared prefix, and the answer table it fills.
+
+    answers: name of the table to create, columns k0, k1, … (the anchor's keys, then the partner's) and `answer`
+    BOOLEAN. keep: "true" stores only rows with a true answer (enough where NULL and false reject alike), "all" every
+    row. on_true, on_false: index of the next question of the step, or -1.
+    """
+
+    call: str
+    suffix: tuple[Segment, ...]
+    answers: str
+    keep: Literal["true", "all"] = "true"
+    on_true: int = -1
+    on_false: int = -1
+
+
+@dataclass(frozen=True)
+class AskStep:
+    """Put questions to every anchor (filter), or to pairs of anchors and partners (join).
+
+    prefix: the segments all questions begin with. pairs: a query yielding the anchor's keys a0, a1, … and the
+    partner's keys p0, p1, … of the pairs that survived everything cheaper; None asks every pair of the two domains.
+    """
+
+    prefix: tuple[Segment, ...]
+    questions: tuple[Question, ...]
+    anchors: Domain
+    partners: Domain | None = None
+    pairs: str | None = None
+
+
+@dataclass(frozen=True)
+class PhysicalPlan:
+    """Steps in dependency order, then the residual query over tables and answer tables. No steps: ordinary SQL."""
+
+    steps: tuple[AskStep, ...]
+    residual: str
+    profile: str = ""

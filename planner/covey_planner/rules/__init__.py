@@ -1,0 +1,1 @@
+"""Rewrite rules of logical plans, one a file, and their order."""
