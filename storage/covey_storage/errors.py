@@ -1,0 +1,13 @@
+"""Errors of the storage layer: each message is one line fit for a user and names the path, table or column; touches nothing."""
+
+
+class StorageError(Exception):
+    """What is stored could not be opened, read or written."""
+
+
+class NotFound(StorageError):
+    """A model, file, table or column is not there."""
+
+
+class Locked(StorageError):
+    """Another process holds the database."""
