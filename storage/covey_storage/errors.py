@@ -1,13 +1,13 @@
-"""Errors of the storage layer: each message is one line fit for a user and names the path, table or column; touches nothing."""
+"""Errors of the storage layer: each message is one line for a user that names the path, table or column."""
 
 
 class StorageError(Exception):
     """What is stored could not be opened, read or written."""
 
 
-class NotFound(StorageError):
+class NotFound(StorageError):  # noqa: N818
     """A model, file, table or column is not there."""
 
 
-class Locked(StorageError):
+class Locked(StorageError):  # noqa: N818
     """Another process holds the database."""

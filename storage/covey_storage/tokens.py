@@ -1,0 +1,393 @@
+"""Texts' token ids by slot: a folder of memory-mapped Arrow IPC files; knows neither texts' words nor tables.
+
+A *slot* is a text's position in its column; it never changes. A column is a chain of files, each holding the
+slots from `start` up to `stop`, which its name says:
+
+    tokens-<start>-<stop>.arrow   key: fixed_size_binary[16]; tokens: large_list<int32>, in slot order
+    index-<start>-<stop>.arrow    prefix: uint64, the first eight bytes of the keys, ascending; slot: int32
+
+Files are written under another name and renamed when complete. Small neighbours are merged as they are
+appended (old files go after the new one has its name), so a column has few files however it grew, and a
+reader that meets both takes the longer one. An index is a shortcut: slots without one are indexed in memory
+by whoever opens the column.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from covey_storage.errors import NotFound, StorageError
+
+KEY = np.dtype("V16")
+"""A text's key: the MD5 of its UTF-8 bytes, DuckDB's `unhex(md5(text))`."""
+
+_NAME = re.compile(r"(tokens|index)-(\d{10})-(\d{10})\.arrow", re.ASCII)
+_MERGED_BYTES = 64 << 20
+_TOKENS = pa.schema([("key", pa.binary(16)), ("tokens", pa.large_list(pa.field("item", pa.int32(), False)))])
+_INDEX = pa.schema([("prefix", pa.uint64()), ("slot", pa.int32())])
+
+
+def text_keys(texts: Iterable[str]) -> NDArray[np.void]:
+    """The keys of texts, V16 [n]."""
+    digests = [hashlib.md5(text.encode("utf-8"), usedforsecurity=False).digest() for text in texts]
+    return np.frombuffer(b"".join(digests), KEY)
+
+
+class TokenColumn:
+    """A token column for reading; safe to use from several threads.
+
+    Opens what is complete at that moment; `refresh` sees what was appended since. Raises NotFound where there
+    is no such folder, StorageError where a file in it is damaged.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._view = _View.open(self.folder, None)
+
+    def __len__(self) -> int:
+        """Number of slots."""
+        return self._view.slots
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        """Tokens of each slot, int32 [slots]."""
+        return self._view.lengths
+
+    @property
+    def keys(self) -> NDArray[np.void]:
+        """Keys in slot order, V16 [slots]."""
+        return _concatenate([segment.keys for segment in self._view.segments], KEY)
+
+    def tokens(self, slot: int) -> NDArray[np.int32]:
+        """The token ids of one slot: a view into the mapped file."""
+        view = self._view
+        assert 0 <= slot < view.slots
+        segment = view.segments[int(np.searchsorted(view.starts, slot, "right")) - 1]
+        begin, end = segment.offsets[slot - segment.start : slot - segment.start + 2]
+        return segment.values[begin:end]
+
+    def gather(self, slots: NDArray[np.int32], out: NDArray[np.int32]) -> None:
+        """Copy the token ids of `slots`, one after another, to the beginning of `out`."""
+        view = self._view
+        if len(slots) == 0:
+            return
+        assert slots.min() >= 0
+        assert slots.max() < view.slots
+        lengths = view.lengths[slots]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        places = np.searchsorted(view.starts, slots, "right") - 1
+        first = int(places[0])
+        if (places == first).all():
+            segment = view.segments[first]
+            segment.values.take(_spans(segment.offsets[slots - segment.start], lengths), out=out[: ends[-1]])
+            return
+        for place in np.unique(places):
+            segment, chosen = view.segments[place], places == place
+            sources = _spans(segment.offsets[slots[chosen] - segment.start], lengths[chosen])
+            out[_spans((ends - lengths)[chosen], lengths[chosen])] = segment.values[sources]
+
+    def find(self, keys: NDArray[np.void]) -> NDArray[np.int32]:
+        """The slot of each key (V16 [n]), int32 [n]; -1 where the column does not hold it."""
+        view = self._view
+        found = np.full(len(keys), -1, np.int32)
+        halves = _halves(keys)
+        # In key order the index is read from front to back, which is several times faster.
+        open_ = np.argsort(halves[:, 0])
+        for index in view.indexes:
+            slots = index.find(halves[open_], view)
+            found[open_] = slots
+            open_ = open_[slots < 0]
+        return found
+
+    def refresh(self) -> None:
+        """See what was appended meanwhile; slots seen before stay as they are."""
+        self._view = _View.open(self.folder, self._view)
+
+
+class TokenColumnWriter:
+    """Appends to a token column, whose folder it creates; one writer at a time.
+
+    durable: wait until each file is on the disk; for columns that end with the process this can be left out.
+    """
+
+    def __init__(self, folder: str | Path, *, durable: bool = True) -> None:
+        self.folder = Path(folder)
+        self._durable = durable
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for left in self.folder.glob("*.part"):
+            left.unlink(missing_ok=True)
+        self._slots = TokenColumn(self.folder)._view.slots
+
+    def append(self, keys: NDArray[np.void], offsets: NDArray[np.int64], ids: NDArray[np.int32]) -> None:
+        """Add texts as the next slots: key V16 [n], offsets int64 [n + 1] into ids, int32.
+
+        A reader sees all of them or none. Raises StorageError where the disk refuses.
+        """
+        assert len(offsets) == len(keys) + 1
+        assert offsets[0] == 0
+        assert offsets[-1] == len(ids)
+        if len(keys) == 0:
+            return
+        try:
+            self._append(keys, offsets, ids)
+        except OSError as error:
+            raise StorageError(f"cannot write to {self.folder}: {error.strerror or error}") from None
+
+    def _append(self, keys: NDArray[np.void], offsets: NDArray[np.int64], ids: NDArray[np.int32]) -> None:
+        start, stop = self._slots, self._slots + len(keys)
+        batches = [_token_batch(keys, offsets, ids)]
+        size, replaced = batches[0].nbytes, []
+        for name in reversed(_chain(self.folder, "tokens")):
+            path = name.path(self.folder)
+            older = _read(path)
+            if older.nbytes > size or older.nbytes + size > _MERGED_BYTES:
+                break
+            batches.insert(0, older)
+            size += older.nbytes
+            start = name.start
+            replaced.append(path)
+        self._write(_Name("tokens", start, stop), pa.Table.from_batches(batches), replaced)
+        self._slots = stop
+        self._write_index()
+
+    def _write_index(self) -> None:
+        """Index the slots that have no index yet, together with older indexes that are not larger."""
+        view = _View.open(self.folder, None)
+        *stored, last = view.indexes
+        parts, replaced = [last], []
+        while stored and len(stored[-1].prefixes) <= sum(len(part.prefixes) for part in parts):
+            part = stored.pop()
+            parts.append(part)
+            replaced.append(part.name.path(self.folder))
+        index = _Index.merge(parts)
+        batch = pa.record_batch([pa.array(index.prefixes), pa.array(index.slots)], schema=_INDEX)
+        self._write(index.name, pa.Table.from_batches([batch]), replaced)
+
+    def _write(self, name: _Name, table: pa.Table, replaced: list[Path]) -> None:
+        path = name.path(self.folder)
+        part = path.with_suffix(".part")
+        with part.open("wb") as file:
+            with pa.ipc.new_file(file, table.schema) as writer:
+                writer.write_table(table.combine_chunks())
+            file.flush()
+            if self._durable:
+                os.fsync(file.fileno())
+        part.replace(path)
+        for old in replaced:
+            old.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class _Name:
+    """What a file's name says."""
+
+    kind: str
+    start: int
+    stop: int
+
+    def path(self, folder: Path) -> Path:
+        return folder / f"{self.kind}-{self.start:010d}-{self.stop:010d}.arrow"
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """The slots from `start` on that one file holds; all arrays are views into it."""
+
+    name: _Name
+    keys: NDArray[np.void]
+    offsets: NDArray[np.int64]
+    values: NDArray[np.int32]
+
+    @property
+    def start(self) -> int:
+        return self.name.start
+
+    @staticmethod
+    def open(folder: Path, name: _Name) -> _Segment:
+        batch = _read(name.path(folder))
+        key, tokens = batch.column("key"), batch.column("tokens")
+        if batch.num_rows != name.stop - name.start:
+            raise StorageError(f"{name.path(folder)} is damaged: it holds {batch.num_rows} texts")
+        return _Segment(
+            name,
+            np.frombuffer(key.buffers()[1], KEY, batch.num_rows),
+            np.frombuffer(tokens.buffers()[1], np.int64, batch.num_rows + 1),
+            tokens.values.to_numpy(zero_copy_only=True),
+        )
+
+
+@dataclass(frozen=True)
+class _Index:
+    """Where the keys of a range of slots are: the keys' first halves ascending, and each one's slot."""
+
+    name: _Name
+    prefixes: NDArray[np.uint64]
+    slots: NDArray[np.int32]
+
+    @staticmethod
+    def open(folder: Path, name: _Name) -> _Index:
+        batch = _read(name.path(folder))
+        return _Index(name, batch.column("prefix").to_numpy(), batch.column("slot").to_numpy())
+
+    @staticmethod
+    def merge(parts: Sequence[_Index]) -> _Index:
+        start, stop = min(part.name.start for part in parts), max(part.name.stop for part in parts)
+        # The lowest slot comes first among equal prefixes.
+        parts = sorted(parts, key=lambda part: part.name.start)
+        prefixes = np.concatenate([part.prefixes for part in parts])
+        order = np.argsort(prefixes, kind="stable")
+        slots = np.concatenate([part.slots for part in parts])
+        return _Index(_Name("index", start, stop), prefixes[order], slots[order])
+
+    @staticmethod
+    def build(segments: Sequence[_Segment], start: int, stop: int) -> _Index:
+        parts = [
+            segment.keys[max(0, start - segment.start) :] for segment in segments if segment.name.stop > start
+        ]
+        prefixes = _halves(_concatenate(parts, KEY))[:, 0]
+        order = np.argsort(prefixes, kind="stable")
+        return _Index(_Name("index", start, stop), prefixes[order], (start + order).astype(np.int32))
+
+    def find(self, wanted: NDArray[np.uint64], view: _View) -> NDArray[np.int32]:
+        """The slot of each key, given as halves [n, 2]; -1 where this index does not lead to it."""
+        found = np.full(len(wanted), -1, np.int32)
+        places = np.searchsorted(self.prefixes, wanted[:, 0])
+        open_ = np.arange(len(wanted))
+        # One round, but for keys that share their first half: those are tried one after another.
+        while True:
+            inside = places[open_] < len(self.prefixes)
+            open_ = open_[inside]
+            open_ = open_[self.prefixes[places[open_]] == wanted[open_, 0]]
+            if len(open_) == 0:
+                return found
+            slots = self.slots[places[open_]]
+            same = view.second_halves(slots) == wanted[open_, 1]
+            found[open_[same]] = slots[same]
+            open_ = open_[~same]
+            places[open_] += 1
+
+
+@dataclass(frozen=True)
+class _View:
+    """A column at one moment."""
+
+    segments: tuple[_Segment, ...]
+    indexes: tuple[_Index, ...]
+
+    @staticmethod
+    def open(folder: Path, before: _View | None) -> _View:
+        for attempt in itertools.count():
+            try:
+                return _View._open(folder, before)
+            except FileNotFoundError:
+                # A file of the listing was merged into a longer one meanwhile.
+                if not folder.is_dir():
+                    raise NotFound(f"no token column at {folder}") from None
+                if attempt == 100:
+                    raise StorageError(f"cannot read {folder}: its files keep vanishing") from None
+        raise AssertionError
+
+    @staticmethod
+    def _open(folder: Path, before: _View | None) -> _View:
+        known = {} if before is None else {segment.name: segment for segment in before.segments}
+        indexed = {} if before is None else {index.name: index for index in before.indexes}
+        segments = [known.get(name) or _Segment.open(folder, name) for name in _chain(folder, "tokens")]
+        stop = segments[-1].name.stop if segments else 0
+        names = [name for name in _chain(folder, "index") if name.stop <= stop]
+        indexes = [indexed.get(name) or _Index.open(folder, name) for name in names]
+        end = names[-1].stop if names else 0
+        if end < stop:
+            indexes.append(indexed.get(_Name("index", end, stop)) or _Index.build(segments, end, stop))
+        return _View(tuple(segments), tuple(indexes))
+
+    @property
+    def slots(self) -> int:
+        return self.segments[-1].name.stop if self.segments else 0
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        return np.array([segment.start for segment in self.segments], np.int64)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int32]:
+        return _concatenate([np.diff(s.offsets).astype(np.int32) for s in self.segments], np.dtype(np.int32))
+
+    def second_halves(self, slots: NDArray[np.int32]) -> NDArray[np.uint64]:
+        """The last eight bytes of the keys of `slots`."""
+        places = np.searchsorted(self.starts, slots, "right") - 1
+        halves = np.empty(len(slots), np.uint64)
+        for place in np.unique(places):
+            segment, chosen = self.segments[place], places == place
+            halves[chosen] = _halves(segment.keys[slots[chosen] - segment.start])[:, 1]
+        return halves
+
+
+def _chain(folder: Path, kind: str) -> list[_Name]:
+    """The files that hold slots 0, 1, 2…: from each slot on, the longest there is."""
+    longest: dict[int, int] = {}
+    for entry in os.listdir(folder):
+        match = _NAME.fullmatch(entry)
+        if match and match[1] == kind:
+            start, stop = int(match[2]), int(match[3])
+            longest[start] = max(stop, longest.get(start, 0))
+    names, at = [], 0
+    while at in longest:
+        names.append(_Name(kind, at, longest[at]))
+        at = longest[at]
+    return names
+
+
+def _read(path: Path) -> pa.RecordBatch:
+    """Map a file; its buffers keep the mapping alive, no file stays open."""
+    try:
+        with pa.memory_map(str(path)) as file:
+            return pa.ipc.open_file(file).get_batch(0)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise StorageError(
+            f"{path} is damaged ({str(error).splitlines()[0]}); remove {path.parent} to build it again"
+        ) from None
+
+
+def _token_batch(
+    keys: NDArray[np.void], offsets: NDArray[np.int64], ids: NDArray[np.int32]
+) -> pa.RecordBatch:
+    packed = pa.py_buffer(np.ascontiguousarray(keys))
+    lists = pa.LargeListArray.from_arrays(
+        pa.array(offsets, pa.int64()), pa.array(ids, pa.int32()), type=_TOKENS.field("tokens").type
+    )
+    return pa.record_batch(
+        [pa.Array.from_buffers(pa.binary(16), len(keys), [None, packed]), lists], schema=_TOKENS
+    )
+
+
+def _halves(keys: NDArray[np.void]) -> NDArray[np.uint64]:
+    """Keys as pairs of numbers that sort as the keys' bytes do, uint64 [n, 2]."""
+    assert keys.dtype == KEY
+    return np.ascontiguousarray(keys).view(">u8").reshape(-1, 2).astype(np.uint64)
+
+
+def _spans(begins: NDArray[np.int64], lengths: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The positions begin, begin + 1, … of each span, one span after another."""
+    ends = np.cumsum(lengths, dtype=np.int64)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(begins - (ends - lengths), lengths) + np.arange(total, dtype=np.int64)
+
+
+def _concatenate(parts: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, dtype)
