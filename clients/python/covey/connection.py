@@ -1,0 +1,121 @@
+"""An address goes in, a DB-API 2.0 connection over ADBC's Flight SQL driver comes out; results stay Arrow.
+
+Every connection carries a tag in a call header. The server notes it beside each statement, so a connection
+finds the figures of its own statements among those of others.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import uuid
+from collections.abc import Mapping
+
+import adbc_driver_manager
+from adbc_driver_flightsql import DatabaseOptions
+from adbc_driver_flightsql import connect as open_database
+from adbc_driver_manager import dbapi
+
+from covey.address import DEFAULT_PORT, Address, parse_address
+from covey.figures import Run, latest_run
+
+apilevel = dbapi.apilevel
+threadsafety = dbapi.threadsafety
+paramstyle = "qmark"
+
+Warning = dbapi.Warning
+Error = dbapi.Error
+InterfaceError = dbapi.InterfaceError
+DatabaseError = dbapi.DatabaseError
+DataError = dbapi.DataError
+OperationalError = dbapi.OperationalError
+IntegrityError = dbapi.IntegrityError
+InternalError = dbapi.InternalError
+ProgrammingError = dbapi.ProgrammingError
+NotSupportedError = dbapi.NotSupportedError
+Cursor = dbapi.Cursor
+
+DEFAULT_URI = f"grpc://127.0.0.1:{DEFAULT_PORT}"
+TAG_HEADER = f"{DatabaseOptions.RPC_CALL_HEADER_PREFIX.value}x-covey-tag"
+TAG = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class UnreachableError(OperationalError):
+    """Nothing accepts connections at the address."""
+
+    def __init__(self, address: Address, reason: str) -> None:
+        super().__init__(
+            f"no server answers at {address.place} ({reason}); start one: covey serve --port {address.port}",
+            status_code=adbc_driver_manager.AdbcStatusCode.IO,
+        )
+
+
+class Connection(dbapi.Connection):
+    """An ADBC DB-API connection that knows its tag and, by it, the figures of its `last_run()`."""
+
+    # polars reads Arrow only from a class whose module is named adbc…; pandas asks isinstance.
+    __module__ = "adbc_driver_manager.covey"
+
+    def __init__(
+        self,
+        database: adbc_driver_manager.AdbcDatabase,
+        connection: adbc_driver_manager.AdbcConnection,
+        *,
+        tag: str,
+        autocommit: bool,
+    ) -> None:
+        super().__init__(database, connection, autocommit=autocommit)
+        self.tag = tag
+
+    def last_run(self) -> Run | None:
+        """What the server noted of the statement that this connection ran last; None before the first.
+
+        The statement that asks carries a tag of its own, so it never finds itself.
+        """
+        with self.cursor(adbc_stmt_kwargs={TAG_HEADER: f"{self.tag}.figures"}) as cursor:
+            return latest_run(cursor, self.tag)
+
+
+def connect(
+    uri: str = DEFAULT_URI,
+    *,
+    tag: str | None = None,
+    autocommit: bool = True,
+    timeout: float = 5.0,
+    options: Mapping[str, str] | None = None,
+) -> Connection:
+    """Connect to the server at `uri` (`grpc://host:port`, `grpc+tls://host:port`, or just `host:port`).
+
+    `tag` names this connection's statements in the system table `covey_queries` (default: a random one);
+    `timeout` is how long to wait, in seconds, for the address to accept a connection; `options` go to the
+    ADBC driver as they are. Raises ValueError for an address or a tag that cannot be one, and
+    `UnreachableError` where no server listens.
+    """
+    address = parse_address(uri)
+    name = tag or uuid.uuid4().hex
+    if not TAG.fullmatch(name):
+        raise ValueError(f"{name!r} is not a tag: use 1 to 64 letters, digits, dots, dashes or underscores")
+    probe(address, timeout)
+    database = open_database(
+        address.uri,
+        db_kwargs={
+            DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true",
+            TAG_HEADER: name,
+            **(options or {}),
+        },
+    )
+    try:
+        connection = adbc_driver_manager.AdbcConnection(database)
+    except BaseException:
+        database.close()
+        raise
+    return Connection(database, connection, tag=name, autocommit=autocommit)
+
+
+def probe(address: Address, timeout: float) -> None:
+    """Raise `UnreachableError` where nothing listens: the driver would say so late, and at length."""
+    try:
+        socket.create_connection((address.host, address.port), timeout).close()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UnreachableError(address, reason) from None
