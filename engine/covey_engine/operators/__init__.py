@@ -1,1 +1,1 @@
-"""From a physical plan to Arrow batches: DuckDB runs the relational fragments, the prefill engine the questions."""
+"""From a physical plan to Arrow batches: DuckDB runs the SQL, the engine the questions."""

@@ -1,0 +1,146 @@
+"""A step of the plan goes in, the state of every (question, item) comes out, by way of work orders."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from covey_planner.physical import AskStep, Question
+
+from covey_engine.operators.answers import FALSE, NOT_ASKED, NULL, TRUE, States
+from covey_engine.operators.errors import QueryCancelled
+from covey_engine.operators.overflow import Round
+from covey_engine.operators.subjects import Subjects
+from covey_engine.operators.template import Template
+from covey_engine.operators.watch import CancelWatch
+from covey_engine.prefill import api
+from covey_engine.prefill.errors import Cancelled
+
+Observer = Callable[[AskStep, api.WorkOrder, api.Answers], None]
+"""Sees every margin of a query as it arrives, with its order; for measuring and checking."""
+
+
+@dataclass
+class Ledger:
+    """The work orders of one query: what they cost and how far they are; readable from any thread."""
+
+    running: list[api.Running] = field(default_factory=list)
+
+    def figures(self) -> api.Figures:
+        """What the query's orders have cost so far."""
+        return sum((running.figures() for running in tuple(self.running)), api.Figures())
+
+    def progress(self) -> api.Progress:
+        """How far the orders submitted so far are; steps still to come are not counted."""
+        parts = [running.progress() for running in tuple(self.running)]
+        return api.Progress(sum(p.fresh_tokens for p in parts), sum(p.tokens_to_come for p in parts))
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a query puts its questions: everything a step needs besides its subjects."""
+
+    engine: api.Engine
+    query: str
+    readout: api.YesNo
+    cancel: threading.Event
+    watch: CancelWatch
+    ledger: Ledger
+    observe: Observer | None = None
+
+    def ask(
+        self,
+        step: AskStep,
+        template: Template,
+        subjects: Subjects,
+        rounds: Sequence[Round],
+        row_failed: Callable[[Subjects, int, str], None],
+    ) -> list[States]:
+        """Run the rounds; returns the states of each question. Raises QueryCancelled and EngineError.
+
+        row_failed is called with an item that got no finite answer and the reason: it raises, or returns to
+        make that answer NULL.
+        """
+        states = [np.full(subjects.items, NOT_ASKED) for _ in step.questions]
+        for turn in rounds:
+            for question in turn.unanswered:
+                states[question][slice(None) if turn.items is None else turn.items] = NULL
+            asked, asks = program(step.questions, template, self.readout, turn.unanswered)
+            if not turn.subjects.items or not asks:
+                continue
+            order = work_order(self.query, template, turn.subjects, asks)
+            with closing(self._answers(step, order)) as arriving:
+                for answers in arriving:
+                    items = answers.items if turn.items is None else turn.items[answers.items]
+                    failed = np.isnan(answers.margins)
+                    if failed.any():
+                        row_failed(subjects, int(items[failed.argmax()]), answers.error or "no finite answer")
+                    found = np.where(answers.margins > self.readout.zero_point, TRUE, FALSE)
+                    states[asked[answers.ask]][items] = np.where(failed, NULL, found)
+        return states
+
+    def _answers(self, step: AskStep, order: api.WorkOrder) -> Generator[api.Answers]:
+        """The order's answers as they come; an order that is not read to its end is cancelled."""
+        running = self.engine.submit(order)
+        self.ledger.running.append(running)
+        try:
+            with self.watch.guard(self.cancel, running.cancel):
+                for answers in running.answers():
+                    if self.cancel.is_set():
+                        raise QueryCancelled("the query was cancelled")
+                    if self.observe is not None:
+                        self.observe(step, order, answers)
+                    yield answers
+        except Cancelled as error:
+            raise QueryCancelled("the query was cancelled") from error
+        except BaseException:
+            running.cancel()
+            raise
+
+
+def program(
+    questions: Sequence[Question], template: Template, readout: api.YesNo, unanswered: frozenset[int]
+) -> tuple[list[int], tuple[api.Ask, ...]]:
+    """The ask program without the unanswered questions: the question of each ask, and the asks.
+
+    An unanswered question is NULL: it decides neither AND nor OR, so the program goes on wherever it can.
+    """
+
+    def target(question: int) -> int:
+        while question != api.DONE and question in unanswered:
+            chosen = questions[question]
+            question = chosen.on_true if chosen.on_true != api.DONE else chosen.on_false
+        return question
+
+    entry = target(0)
+    if entry == api.DONE:
+        return [], ()
+    asked = [i for i in range(entry, len(questions)) if i not in unanswered]
+    place = {question: ask for ask, question in enumerate(asked)} | {api.DONE: api.DONE}
+    return asked, tuple(
+        api.Ask(
+            template.suffixes[i],
+            readout,
+            place[target(questions[i].on_true)],
+            place[target(questions[i].on_false)],
+        )
+        for i in asked
+    )
+
+
+def work_order(
+    query: str, template: Template, subjects: Subjects, asks: tuple[api.Ask, ...]
+) -> api.WorkOrder:
+    """The order that puts the asks to all of the subjects."""
+    order = api.WorkOrder(
+        query,
+        template.prefix,
+        asks,
+        subjects.anchors.arguments,
+        pairs=subjects.pairs,
+        anchor_count=len(subjects.anchors),
+    )
+    return order if subjects.partners is None else replace(order, partners=subjects.partners.arguments)

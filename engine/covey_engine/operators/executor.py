@@ -1,0 +1,200 @@
+"""A planned statement goes in, a lazy stream of Arrow batches comes out; never plans, never sees the device.
+
+For a plan with questions, on one snapshot: every step's domain (DuckDB) -> slots (token columns) -> answers
+(engine) -> answer table (DuckDB), then the residual query over tables and answer tables streams the rows.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import duckdb
+import pyarrow as pa
+from covey_planner.physical import AskStep, Domain, PhysicalPlan
+from covey_planner.profiles import PromptProfile, load_profile
+from covey_storage.catalog import Database
+from covey_storage.library import TokenLibrary
+from covey_storage.tokenizer import Tokenizer
+
+from covey_engine.operators.answers import write_answers
+from covey_engine.operators.asking import Asking, Ledger, Observer
+from covey_engine.operators.domains import Keys, Side, read_keys, resolve
+from covey_engine.operators.errors import RowFailed
+from covey_engine.operators.overflow import Overflow, check_template, fit
+from covey_engine.operators.pairs import drop_idle_anchors, read_pairs
+from covey_engine.operators.readout import readout
+from covey_engine.operators.scratch import Scratch
+from covey_engine.operators.streaming import Statements
+from covey_engine.operators.subjects import Subjects
+from covey_engine.operators.template import tokenize
+from covey_engine.operators.texts import describe_item
+from covey_engine.operators.watch import CancelWatch
+from covey_engine.prefill import api
+
+
+class Planned(Protocol):
+    """What the executor reads of a planned statement."""
+
+    @property
+    def kind(self) -> Literal["ai", "plain"]:
+        """Whether the model is asked."""
+
+    @property
+    def sql(self) -> str:
+        """The statement as the user wrote it; what runs where no model is asked."""
+
+    @property
+    def describe_sql(self) -> str:
+        """A statement with the same schema that asks nothing."""
+
+    @property
+    def physical(self) -> PhysicalPlan:
+        """What runs where the model is asked."""
+
+
+class Result:
+    """What a statement yields: a schema at once, batches as they are made.
+
+    Nothing of a plan with questions runs before the first batch is asked for. Close or drop it to give up the
+    rest: the query's transaction, temporary tables and scratch files go with it.
+    """
+
+    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], ledger: Ledger) -> None:
+        self.schema = schema
+        self.batches = batches
+        self._ledger = ledger
+
+    def figures(self) -> api.Figures:
+        """What the model's work has cost so far; callable from any thread."""
+        return self._ledger.figures()
+
+    def progress(self) -> api.Progress:
+        """How far the model's work is; callable from any thread."""
+        return self._ledger.progress()
+
+    def close(self) -> None:
+        """Give up what has not been read; harmless after the end."""
+        close = getattr(self.batches, "close", None)
+        if close is not None:
+            close()
+
+
+class Executor:
+    """Executes planned statements of any number of queries at once, each on its own cursor."""
+
+    def __init__(
+        self,
+        database: Database,
+        library: TokenLibrary,
+        tokenizer: Tokenizer,
+        engine: api.Engine,
+        profiles: Callable[[str], PromptProfile] = load_profile,
+    ) -> None:
+        self.database = database
+        self._library = library
+        self._tokenizer = tokenizer
+        self._engine = engine
+        self._profiles = profiles
+        self._watch = CancelWatch()
+
+    def execute(
+        self,
+        planned: Planned,
+        cursor: duckdb.DuckDBPyConnection,
+        *,
+        query_id: str,
+        cancel: threading.Event,
+        parameters: Sequence[object] = (),
+        overflow: Overflow = "error",
+        observe: Observer | None = None,
+    ) -> Result:
+        """Start a statement. Errors of DuckDB, operators, engine and storage come from here or from batches.
+
+        cancel: set it to stop the query wherever it is. overflow: what happens to texts longer than the
+        context. observe: sees every margin.
+        """
+        statements = Statements(cursor, cancel, self._watch)
+        ledger = Ledger()
+        if planned.kind == "plain":
+            reader = statements.open(planned.sql, parameters)
+            return Result(reader.schema, statements.batches(reader), ledger)
+        schema = statements.schema(planned.describe_sql, parameters)
+        answers = readout(self._profiles(planned.physical.profile), self._tokenizer)
+        run = _Run(
+            planned.physical,
+            self._library,
+            self._tokenizer,
+            self._engine,
+            statements,
+            Scratch(self._library, query_id),
+            Asking(self._engine, query_id, answers, cancel, self._watch, ledger, observe),
+            overflow,
+        )
+        return Result(schema, run.batches(schema), ledger)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One plan with questions on its way."""
+
+    plan: PhysicalPlan
+    library: TokenLibrary
+    tokenizer: Tokenizer
+    engine: api.Engine
+    statements: Statements
+    scratch: Scratch
+    asking: Asking
+    overflow: Overflow
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """All steps, then the residual's batches in the announced schema; cleans up however it ends."""
+        tables = [question.answers for step in self.plan.steps for question in step.questions]
+        with self.statements.snapshot(), self.scratch, self.statements.dropping(tables):
+            for step in self.plan.steps:
+                self.statements.check()
+                self._step(step)
+            reader = self.statements.open(self.plan.residual)
+            for batch in self.statements.batches(reader):
+                yield batch if batch.schema.equals(schema) else batch.cast(schema)
+
+    def _step(self, step: AskStep) -> None:
+        subjects = self._subjects(step)
+        if subjects is None:
+            write_answers(self.statements, step, None, ())
+            return
+        template = tokenize(step, lambda text: self.tokenizer.encode(text, special=True))
+        limit = self.engine.info().context_length
+        check_template(template, tuple(question.call for question in step.questions), limit)
+        rounds = fit(template, subjects, limit, self.overflow, self.scratch, self._describe)
+        states = self.asking.ask(step, template, subjects, rounds, self._row_failed)
+        write_answers(self.statements, step, subjects, states)
+
+    def _subjects(self, step: AskStep) -> Subjects | None:
+        """Who is asked; None where nobody is: then no text is tokenized either."""
+        anchors = read_keys(self.statements, step.anchors)
+        if step.partners is None:
+            return Subjects(self._resolve(step.anchors, anchors)) if len(anchors) else None
+        partners = read_keys(self.statements, step.partners) if len(anchors) else None
+        if not partners:
+            return None
+        met = None
+        if step.pairs is not None:
+            anchors, met = drop_idle_anchors(
+                anchors, read_pairs(self.statements, step.pairs, anchors, partners)
+            )
+            if not len(anchors):
+                return None
+        return Subjects(self._resolve(step.anchors, anchors), self._resolve(step.partners, partners), met)
+
+    def _resolve(self, domain: Domain, keys: Keys) -> Side:
+        return resolve(self.statements, self.library, self.scratch, domain, keys)
+
+    def _describe(self, subjects: Subjects, item: int) -> str:
+        return describe_item(self.statements, subjects, item)
+
+    def _row_failed(self, subjects: Subjects, item: int, reason: str) -> None:
+        if self.overflow != "null":
+            raise RowFailed(f"{self._describe(subjects, item)}: no answer: {reason}")
