@@ -6,7 +6,10 @@ import re
 
 # The driver says `INVALID_ARGUMENT: [FlightSQL] what the server said (InvalidArgument; ExecuteQuery)`.
 BEFORE = re.compile(r"^[A-Z_]+: (\[FlightSQL\] )?")
-AFTER = re.compile(r" \((Unknown|\w+); [\w ]+\)(\. Vendor code: -?\d+)?\.?$")
+CODES = """
+    Canceled Unknown InvalidArgument DeadlineExceeded NotFound AlreadyExists PermissionDenied ResourceExhausted
+    FailedPrecondition Aborted OutOfRange Unimplemented Internal Unavailable DataLoss Unauthenticated"""
+AFTER = re.compile(rf" \((?:{'|'.join(CODES.split())}); .*\)(\. Vendor code: -?\d+)?$")
 
 
 def one_line(error: BaseException) -> str:
