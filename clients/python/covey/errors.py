@@ -7,8 +7,9 @@ import re
 # The driver says `INVALID_ARGUMENT: [FlightSQL] what the server said (InvalidArgument; ExecuteQuery)`.
 BEFORE = re.compile(r"^[A-Z_]+: (\[FlightSQL\] )?")
 CODES = """
-    Canceled Unknown InvalidArgument DeadlineExceeded NotFound AlreadyExists PermissionDenied ResourceExhausted
-    FailedPrecondition Aborted OutOfRange Unimplemented Internal Unavailable DataLoss Unauthenticated"""
+    Canceled Unknown InvalidArgument DeadlineExceeded NotFound AlreadyExists PermissionDenied
+    ResourceExhausted FailedPrecondition Aborted OutOfRange Unimplemented Internal Unavailable DataLoss Unauthenticated
+    """
 AFTER = re.compile(rf" \((?:{'|'.join(CODES.split())}); .*\)(\. Vendor code: -?\d+)?$")
 
 
