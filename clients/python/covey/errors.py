@@ -8,8 +8,8 @@ import re
 BEFORE = re.compile(r"^[A-Z_]+: (\[FlightSQL\] )?")
 CODES = """
     Canceled Unknown InvalidArgument DeadlineExceeded NotFound AlreadyExists PermissionDenied
-    ResourceExhausted FailedPrecondition Aborted OutOfRange Unimplemented Internal Unavailable DataLoss Unauthenticated
-    """
+    ResourceExhausted FailedPrecondition Aborted OutOfRange Unimplemented Internal Unavailable DataLoss
+    Unauthenticated"""
 AFTER = re.compile(rf" \((?:{'|'.join(CODES.split())}); .*\)(\. Vendor code: -?\d+)?$")
 
 
