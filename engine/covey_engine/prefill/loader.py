@@ -1,0 +1,109 @@
+"""An engine configuration goes in, a runner with its model loaded and its arena allocated comes out.
+
+The only place where a device, a dtype and a backend are chosen.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import torch
+
+from covey_engine.prefill.api import EngineInfo
+from covey_engine.prefill.attention import Arena
+from covey_engine.prefill.config import EngineConfig
+from covey_engine.prefill.errors import ModelError, OutOfDeviceMemory
+from covey_engine.prefill.models.llama import Llama
+from covey_engine.prefill.models.model import Model
+from covey_engine.prefill.models.qwen3 import Qwen3
+from covey_engine.prefill.reference import ReferenceRunner
+from covey_engine.prefill.runner import Runner
+from covey_engine.prefill.shape import ModelShape
+from covey_engine.prefill.weights import TensorReader, open_source
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_CHUNK_TOKENS = {"cpu": 512, "cuda": 16384}
+_CPU_ARENA_BYTES = 1 << 30
+
+
+def open_runner(config: EngineConfig) -> Runner:
+    """Load the model and set up its runner. Raises ModelError, or OutOfDeviceMemory where it does not fit."""
+    started = time.perf_counter()
+    if config.backend not in ("auto", "reference"):
+        raise ModelError(f"there is no backend {config.backend!r} (known: auto, reference)")
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    device, dtype = _device(config.device), _dtype(config)
+    path = Path(config.model)
+    try:
+        with torch.inference_mode():
+            model = _load(path, device, dtype)
+            arena = _allocate(model.shape, config, device, dtype)
+    except torch.OutOfMemoryError as error:
+        raise OutOfDeviceMemory(f"{path} does not fit on {device}: {error}") from error
+    chunk_tokens = config.chunk_tokens or _CHUNK_TOKENS[device.type]
+    info = EngineInfo(
+        model=path.stem if path.is_file() else path.name,
+        architecture=model.shape.architecture,
+        device=str(device),
+        dtype=str(dtype).removeprefix("torch."),
+        context_length=model.shape.context_length,
+        arena_tokens=len(arena),
+        chunk_tokens=min(chunk_tokens, len(arena)),
+        load_seconds=time.perf_counter() - started,
+    )
+    return ReferenceRunner(model, arena, info)
+
+
+def _load(path: Path, device: torch.device, dtype: torch.dtype) -> Model:
+    reader = TensorReader(open_source(path), device, dtype)
+    match reader.shape.architecture:
+        case "llama":
+            return Llama(reader)
+        case "qwen3":
+            return Qwen3(reader)
+    raise AssertionError(reader.shape.architecture)
+
+
+def _device(wish: str) -> torch.device:
+    match wish:
+        case "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        case "cpu":
+            return torch.device("cpu")
+        case "cuda" if torch.cuda.is_available():
+            return torch.device("cuda")
+        case "cuda":
+            raise ModelError("device 'cuda' was asked for, but this machine has no usable CUDA device")
+    raise ModelError(f"there is no device {wish!r} (known: auto, cpu, cuda)")
+
+
+def _dtype(config: EngineConfig) -> torch.dtype:
+    if config.dtype == "auto":
+        return torch.float32 if _device(config.device).type == "cpu" else torch.bfloat16
+    if config.dtype not in _DTYPES:
+        raise ModelError(f"there is no dtype {config.dtype!r} (known: auto, {', '.join(_DTYPES)})")
+    return _DTYPES[config.dtype]
+
+
+def _allocate(shape: ModelShape, config: EngineConfig, device: torch.device, dtype: torch.dtype) -> Arena:
+    per_token = shape.layers * 2 * shape.kv_width * dtype.itemsize
+    size = config.arena_bytes or _default_arena_bytes(device)
+    tokens = size // per_token
+    if not tokens:
+        raise OutOfDeviceMemory(
+            f"an arena of {size} bytes holds no token: this model keeps {per_token} bytes for each"
+        )
+    return Arena(
+        torch.zeros(shape.layers, tokens, 2 * shape.kv_heads, shape.head_dim, dtype=dtype, device=device)
+    )
+
+
+def _default_arena_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return free // 2
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(_CPU_ARENA_BYTES, memory // 4)

@@ -1,0 +1,59 @@
+"""Logits of the answer tokens go in, yes/no margins come out; never touches the model or the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey_engine.prefill.api import YesNo
+
+
+def answer_tokens(readouts: Iterable[YesNo]) -> tuple[int, ...]:
+    """Token ids that the readouts look at, each once and in ascending order: what the head is cut to."""
+    return tuple(sorted({token for readout in readouts for token in (*readout.yes, *readout.no)}))
+
+
+class MarginReader:
+    """Turns logits over one fixed tuple of answer tokens into margins.
+
+    tokens: the ids given to `Runner.set_answer_tokens`, in that order. Raises ValueError for a readout without yes
+    or no tokens, or with a token that the head was not cut to.
+    """
+
+    def __init__(self, tokens: Sequence[int]) -> None:
+        self._columns = {token: column for column, token in enumerate(tokens)}
+        self._known: dict[YesNo, tuple[list[int], list[int]]] = {}
+
+    def margins(
+        self, logits: NDArray[np.float32], readouts: Sequence[YesNo], which: NDArray[np.integer]
+    ) -> NDArray[np.float32]:
+        """Margins [A] of logits [A, n], where row a is read by `readouts[which[a]]`; NaN where a logit is not finite."""
+        margins = np.full(len(logits), np.nan, np.float32)
+        for index in np.unique(which):
+            yes, no = self._columns_of(readouts[index])
+            rows = np.flatnonzero(which == index)
+            # float64: a margin is a difference of two nearly equal numbers where the answer is close.
+            chosen = logits[rows].astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                margin = np.logaddexp.reduce(chosen[:, yes], axis=1) - np.logaddexp.reduce(
+                    chosen[:, no], axis=1
+                )
+            margins[rows] = np.where(np.isfinite(margin), margin, np.nan)
+        return margins
+
+    def _columns_of(self, readout: YesNo) -> tuple[list[int], list[int]]:
+        known = self._known.get(readout)
+        if known is None:
+            known = self._lookup(readout.yes, "yes"), self._lookup(readout.no, "no")
+            self._known[readout] = known
+        return known
+
+    def _lookup(self, tokens: tuple[int, ...], side: str) -> list[int]:
+        if not tokens:
+            raise ValueError(f"a readout needs at least one {side} token")
+        absent = [token for token in tokens if token not in self._columns]
+        if absent:
+            raise ValueError(f"the head was not cut to the {side} tokens {absent}")
+        return [self._columns[token] for token in tokens]

@@ -1,0 +1,76 @@
+"""A chunk goes in, the answer tokens' logits come out, computed by torch on any device; never decides what runs when.
+
+float32 by default on a CPU: this runner is the oracle that faster ones are compared with.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from covey_engine.prefill.api import EngineInfo
+from covey_engine.prefill.attention import Arena, ChunkAttention
+from covey_engine.prefill.chunk import Chunk
+from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
+from covey_engine.prefill.models.model import Model
+from covey_engine.prefill.plan import plan_chunk
+
+
+class ReferenceRunner:
+    """A model on a device with its KV arena; `info` says what it was set up with."""
+
+    def __init__(self, model: Model, arena: Arena, info: EngineInfo) -> None:
+        self.info = info
+        self._model = model
+        self._arena = arena
+        self._device = arena.kv.device
+        self._head: Tensor | None = None
+
+    @property
+    def arena_tokens(self) -> int:
+        """Token positions of the KV arena."""
+        return len(self._arena)
+
+    def set_answer_tokens(self, ids: tuple[int, ...]) -> None:
+        """Cut the output head to these token ids; `run` returns logits in this order. Raises EngineError."""
+        self._check_tokens(np.array(ids, np.int64))
+        self._head = self._model.vocabulary.head[list(ids)].float()
+
+    def run(self, chunk: Chunk) -> NDArray[np.float32]:
+        """One forward pass: logits [len(chunk.answers), len(answer tokens)].
+
+        An answer whose prompt was not finite somewhere, or cannot be told, is a row of NaN; others are untouched.
+        """
+        self._check_tokens(chunk.tokens)
+        try:
+            with torch.inference_mode():
+                return self._run(chunk)
+        except torch.OutOfMemoryError as error:
+            raise OutOfDeviceMemory(
+                f"a chunk of {len(chunk)} tokens does not fit on {self._device}: {error}"
+            ) from error
+
+    def _run(self, chunk: Chunk) -> NDArray[np.float32]:
+        plan = plan_chunk(chunk)
+        attention = ChunkAttention(self._arena, chunk, plan, self._model.shape.kv_heads)
+        tokens, positions = (
+            torch.from_numpy(x.astype(np.int64)).to(self._device) for x in (chunk.tokens, chunk.positions)
+        )
+        hidden = self._model.forward(tokens, positions, attention)
+        bad = None if attention.bad_rows is None else attention.bad_rows.cpu().numpy()
+        self._arena.settle(chunk.kv_address, bad)
+        if not len(chunk.answers):
+            return np.zeros((0, 0 if self._head is None else len(self._head)), np.float32)
+        assert self._head is not None, "set_answer_tokens comes before the first answer"
+        logits: NDArray[np.float32] = torch.mm(hidden.float(), self._head.t()).cpu().numpy()
+        logits = logits[plan.order]
+        logits[self._arena.ill_answers(chunk) | ~np.isfinite(logits).all(axis=1)] = np.nan
+        return logits
+
+    def _check_tokens(self, tokens: NDArray[np.integer]) -> None:
+        size = self._model.shape.vocabulary
+        if len(tokens) and (tokens.min() < 0 or tokens.max() >= size):
+            wrong = tokens[(tokens < 0) | (tokens >= size)][0]
+            raise EngineError(f"token {wrong} is outside the model's vocabulary of {size}")
