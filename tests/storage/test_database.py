@@ -1,0 +1,287 @@
+"""The database: files become tables, nothing is reachable once it is open, and errors name the file."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from covey_storage.catalog import Database
+from covey_storage.errors import Locked, NotFound, StorageError
+
+TABLE = pa.table({"name": pa.array(["a", None, "c"]).dictionary_encode(), "number": [1, 2, 3]})
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "it's [data]*"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def database() -> Iterator[Database]:
+    opened = Database.open()
+    yield opened
+    opened.close()
+
+
+def rows(database: Database, sql: str) -> list[tuple[object, ...]]:
+    return database.cursor().execute(sql).fetchall()
+
+
+def refused(path: Path | None, *data: Path) -> str:
+    """The one line that opening fails with."""
+    with pytest.raises(StorageError) as caught:
+        Database.open(path, data)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_files_of_every_kind_become_tables(data: Path) -> None:
+    pq.write_table(TABLE, data / "p.parquet")
+    pq.write_table(TABLE, data / "Q.PQ")
+    for name, new in (("file.arrow", pa.ipc.new_file), ("stream.feather", pa.ipc.new_stream)):
+        with new(str(data / name), TABLE.schema) as writer:
+            writer.write_table(TABLE)
+    (data / "c.csv").write_text('name,number\na,1\n,2\n"c",3\n')
+    (data / "t.tsv").write_text("name\tnumber\na\t1\n\t2\nc\t3\n")
+    (data / "l.jsonl").write_text('{"name":"a","number":1}\n{"number":2}\n{"name":"c","number":3}\n')
+    (data / "j.json").write_text('[{"name":"a","number":1},{"number":2},{"name":"c","number":3}]')
+    (data / "README.md").write_text("not a table")
+    (data / ".hidden.csv").write_text("a\n1\n")
+    (data / "folder.csv").mkdir()
+    database = Database.open(None, [data])
+    names = ["Q", "c", "file", "j", "l", "p", "stream", "t"]
+    assert database.columns() == {name: {"name": "VARCHAR", "number": "BIGINT"} for name in names}
+    for name in names:
+        assert rows(database, f"FROM {name} ORDER BY number") == [("a", 1), (None, 2), ("c", 3)]
+        assert rows(database, f"SELECT count(*) FROM {name} x JOIN {name} y ON x.number >= y.number") == [
+            (6,)
+        ]
+    database.close()
+
+
+def test_names_are_made_fit_for_sql(data: Path) -> None:
+    for name in ("2024 sales-EU.csv", "straße.csv", "v1.2.csv.gz"):
+        if name.endswith("gz"):
+            pa.CompressedOutputStream(str(data / name), "gzip").write(b"a\n1\n")
+        else:
+            (data / name).write_text("a\n1\n")
+    single = data / "x.parquet"
+    pq.write_table(TABLE, single)
+    database = Database.open(None, [data, single])
+    assert sorted(database.columns()) == ["_2024_sales_EU", "straße", "v1_2", "x"]
+    database.close()
+
+
+def test_two_files_of_one_name(data: Path) -> None:
+    (data / "a b.csv").write_text("a\n1\n")
+    pq.write_table(TABLE, data / "A-b.parquet")
+    message = refused(None, data)
+    assert message == f"data files {data}/A-b.parquet and {data}/a b.csv would both become the table a_b"
+    (data / "a b.csv").rename(data / "covey_queries.csv")
+    assert "reserved" in refused(None, data)
+
+
+def test_a_file_database_follows_its_data_files(tmp_path: Path, data: Path) -> None:
+    path, file = tmp_path / "covey.duckdb", data / "t.csv"
+    file.write_text("a\nold\n")
+    for content, expected in (("a\nold\n", "old"), ("a,b\nnew,1\n", "new")):
+        if file.read_text() != content:
+            file.write_text(content)
+        database = Database.open(path, [data])
+        assert rows(database, "SELECT a FROM t") == [(expected,)]
+        rows(database, "CREATE TABLE IF NOT EXISTS own AS SELECT 1 AS x")
+        rows(database, "CREATE OR REPLACE VIEW v AS SELECT a FROM t")
+        database.close()
+    file.unlink()
+    pq.write_table(TABLE, data / "u.parquet")
+    database = Database.open(path, [data])
+    assert database.columns() == {
+        "own": {"x": "INTEGER"},
+        "t": {"a": "VARCHAR", "b": "BIGINT"},
+        "u": {"name": "VARCHAR", "number": "BIGINT"},
+        "v": {"a": "VARCHAR"},
+    }
+    database.close()
+
+
+def test_an_unchanged_file_is_not_loaded_again(tmp_path: Path, data: Path) -> None:
+    path, file = tmp_path / "covey.duckdb", data / "t.csv"
+    file.write_text("a\n1\n")
+    status = file.stat()
+    Database.open(path, [data]).close()
+    file.write_text("a\n2\n")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    database = Database.open(path, [data])
+    assert rows(database, "FROM t") == [(1,)]
+    database.close()
+    os.utime(file)
+    database = Database.open(path, [data])
+    assert rows(database, "FROM t") == [(2,)]
+    database.close()
+
+
+@pytest.mark.parametrize("own", ["CREATE TABLE T (x INTEGER)", "CREATE VIEW T AS SELECT 1 AS x"])
+def test_a_users_own_table_is_never_replaced(tmp_path: Path, data: Path, own: str) -> None:
+    path, file = tmp_path / "covey.duckdb", data / "t.csv"
+    file.write_text("a\n1\n")
+    database = Database.open(path)
+    rows(database, own)
+    database.close()
+    message = refused(path, data)
+    assert message == f"data file {file} would become the table t, but the database has its own of that name"
+    database = Database.open(path)
+    assert database.columns() == {"T": {"x": "INTEGER"}}
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("bad.parquet", b"hello"),
+        ("bad.parquet", b"PAR1" + b"\0" * 100 + b"PAR1"),
+        ("bad.csv", b"a,b\n1,2\n\xff\xfe,3\n"),
+        ("bad.json", b"{nope"),
+        ("bad.arrow", b"ARROW1\0\0 and no more"),
+        ("bad.feather", b"FEA1" + b"\0" * 50),
+        ("empty.csv", b""),
+        ("empty.parquet", b""),
+    ],
+)
+def test_an_unreadable_file_is_named_in_one_line(data: Path, name: str, content: bytes) -> None:
+    (data / name).write_bytes(content)
+    message = refused(None, data)
+    assert message.startswith(f"cannot read data file {data / name}: ")
+    assert not re.search(r"LINE 1|CREATE|Error:", message)
+
+
+def test_data_that_is_not_there(tmp_path: Path, data: Path) -> None:
+    assert refused(None, tmp_path / "absent") == f"no data folder at {tmp_path / 'absent'}"
+    assert refused(None, data).startswith(f"no data files in {data}: expected some of .arrow, .csv")
+    (data / "x.txt").write_text("x")
+    assert refused(None, data / "x.txt").startswith(f"data file {data / 'x.txt'} is of no known kind")
+
+
+def test_a_failed_load_leaves_the_database_free(tmp_path: Path, data: Path) -> None:
+    (data / "bad.csv").write_bytes(b"")
+    refused(tmp_path / "covey.duckdb", data)
+    Database.open(tmp_path / "covey.duckdb").close()
+
+
+HOLD = "import sys; from covey_storage.catalog import Database; from pathlib import Path; "
+HOLD += "d = Database.open(Path(sys.argv[1])); print('open', flush=True); sys.stdin.read()"
+
+
+def test_another_process_holds_the_database(tmp_path: Path) -> None:
+    path = tmp_path / "covey.duckdb"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"open\n"
+        with pytest.raises(Locked) as caught:
+            Database.open(path)
+        assert str(caught.value) == f"the database {path} is in use by another process (pid {other.pid})"
+        other.communicate()
+    Database.open(path).close()
+
+
+def test_this_process_holds_the_database(tmp_path: Path) -> None:
+    path = tmp_path / "covey.duckdb"
+    database = Database.open(path)
+    with pytest.raises(Locked, match=f"^the database {path} is already open in this process$"):
+        Database.open(path)
+    assert rows(database, "SELECT 1") == [(1,)]
+    database.close()
+
+
+def test_databases_that_cannot_be_opened(tmp_path: Path) -> None:
+    assert refused(tmp_path / "no" / "x.duckdb").startswith(
+        f"cannot open the database {tmp_path}/no/x.duckdb"
+    )
+    (tmp_path / "x.duckdb").write_text("garbage" * 1000)
+    assert refused(tmp_path / "x.duckdb") == f"{tmp_path}/x.duckdb is not a DuckDB database"
+    assert str(tmp_path) in refused(tmp_path)
+    with pytest.raises(NotFound):
+        Database.open(tmp_path / "no" / "x.duckdb")
+    with pytest.raises(StorageError, match=r"^cannot set memory_limit to lots: "):
+        Database.open(memory_limit="lots")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM read_csv('/etc/passwd')",
+        "FROM '/etc/passwd'",
+        "SELECT * FROM read_text('{data}/t.csv')",
+        "COPY (SELECT 1) TO '{data}/out.csv'",
+        "ATTACH '{data}/other.duckdb'",
+        "INSTALL httpfs",
+        "SET enable_external_access = true",
+        "SET memory_limit = '1TB'",
+        "FROM TABLE",
+    ],
+)
+def test_sql_reaches_no_file_and_no_setting(data: Path, sql: str) -> None:
+    (data / "t.csv").write_text("a\n1\n")
+    database = Database.open(None, [data])
+    with pytest.raises(duckdb.Error):
+        rows(database, sql.format(data=str(data).replace("'", "''")))
+    assert rows(database, "FROM t") == [(1,)]
+    database.close()
+
+
+def test_settings(tmp_path: Path) -> None:
+    database = Database.open(tmp_path / "x.duckdb", memory_limit="300MB", threads=1)
+    settings = "current_setting('TimeZone'), current_setting('threads'), current_setting('memory_limit')"
+    assert rows(database, f"SELECT {settings}") == [("UTC", 1, "286.1 MiB")]
+    assert database.tokens_root == tmp_path / "x.duckdb.tokens"
+    database.close()
+
+
+def test_a_database_in_memory_spills_to_a_folder_of_its_own(database: Database) -> None:
+    ((spill,),) = rows(database, "SELECT current_setting('temp_directory')")
+    assert Path(str(spill)).is_dir()
+    assert database.tokens_root is None
+    database.close()
+    assert not Path(str(spill)).exists()
+
+
+def test_columns_and_descriptions_see_the_cursors_transaction(database: Database) -> None:
+    cursor = database.cursor()
+    cursor.execute("BEGIN")
+    cursor.execute("CREATE TABLE t AS SELECT 'x' AS a, [1] AS b")
+    assert database.columns() == {}
+    assert database.columns(cursor) == {"t": {"a": "VARCHAR", "b": "INTEGER[]"}}
+    assert database.describe("SELECT b, a AS c FROM t", cursor) == [("b", "INTEGER[]"), ("c", "VARCHAR")]
+    with pytest.raises(duckdb.CatalogException):
+        database.describe("SELECT b FROM t")
+    cursor.execute("ROLLBACK")
+
+
+def test_cursors_from_many_threads(database: Database) -> None:
+    rows(database, "CREATE TABLE t AS SELECT range AS a FROM range(1000)")
+    results: list[object] = []
+
+    def work() -> None:
+        for _ in range(20):
+            results.append(
+                rows(database, "SELECT sum(a) FROM t") == [(499500,)] and len(database.columns()) == 1
+            )
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [True] * 80
