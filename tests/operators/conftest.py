@@ -60,7 +60,7 @@ def executor(database: Database, library: TokenLibrary, tokenizer: Tokenizer, en
 
 @pytest.fixture
 def leftovers(library: TokenLibrary, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """After the test: no temporary table, view or transaction on the cursor, no scratch folder on the disk."""
+    """After the test: no temporary table, view or transaction on the cursor, no scratch folder."""
     yield
     assert cursor.sql("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall() == []
     assert (

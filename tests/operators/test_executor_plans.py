@@ -138,7 +138,8 @@ def test_join_of_some_pairs(
     # The order of the rows is unlike that of the domains, and the last documents meet nobody.
     some = (
         f"SELECT DISTINCT {key('d.body')} AS a0, {key('t.name')} AS p0 FROM docs d, terms t"
-        " WHERE (d.id + t.id) % 3 = 0 AND d.id < 30 AND d.body IS NOT NULL AND t.name IS NOT NULL ORDER BY 2, 1"
+        " WHERE (d.id + t.id) % 3 = 0 AND d.id < 30 AND d.body IS NOT NULL AND t.name IS NOT NULL"
+        " ORDER BY 2, 1"
     )
     result = start(
         executor,
