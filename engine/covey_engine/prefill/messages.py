@@ -1,0 +1,75 @@
+"""What the client and the worker say to each other; tickets are the client's, unique over all its workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from covey_engine.prefill import errors
+from covey_engine.prefill.api import EngineInfo, WorkOrder
+from covey_engine.prefill.config import EngineConfig
+from covey_engine.prefill.errors import EngineError
+from covey_engine.prefill.scheduler import Report
+
+
+@dataclass(frozen=True)
+class Load:
+    """To the worker, first: load the model."""
+
+    config: EngineConfig
+
+
+@dataclass(frozen=True)
+class Submit:
+    """To the worker: check and queue an order; answered by Accepted or Failed."""
+
+    ticket: int
+    order: WorkOrder
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """To the worker: forget an order."""
+
+    ticket: int
+
+
+@dataclass(frozen=True)
+class Ready:
+    """From the worker: the model is loaded."""
+
+    info: EngineInfo
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """From the worker: the order is queued."""
+
+    ticket: int
+
+
+@dataclass(frozen=True)
+class Failed:
+    """From the worker: an order (or, without a ticket, loading) failed. kind: a class of errors.py."""
+
+    ticket: int | None
+    kind: str
+    message: str
+
+    @staticmethod
+    def of(ticket: int | None, error: EngineError) -> Failed:
+        """The message for an error."""
+        return Failed(ticket, type(error).__name__, str(error))
+
+    @property
+    def error(self) -> EngineError:
+        """The error that the message speaks of."""
+        kind = getattr(errors, self.kind, EngineError)
+        found: EngineError = kind(self.message)
+        return found
+
+
+@dataclass(frozen=True)
+class Reports:
+    """From the worker, after each chunk: what the orders hear of it."""
+
+    reports: tuple[Report, ...]

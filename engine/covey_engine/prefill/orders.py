@@ -1,0 +1,230 @@
+"""Work orders go in, resolved orders come out: columns opened, slots checked, every prompt known to fit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from covey_storage.errors import StorageError
+from covey_storage.tokens import TokenColumn
+from numpy.typing import NDArray
+
+from covey_engine.prefill.api import DONE, Anchor, Literal, Part, Partner, WorkOrder
+from covey_engine.prefill.errors import EngineError
+
+
+class Column(Protocol):
+    """What the scheduler needs of a token column."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def lengths(self) -> NDArray[np.int32]: ...
+
+    def tokens(self, slot: int) -> NDArray[np.int32]: ...
+
+    def gather(self, slots: NDArray[np.int32], out: NDArray[np.int32]) -> None: ...
+
+    def refresh(self) -> None: ...
+
+
+def open_token_column(folder: str) -> Column:
+    """Map the token column of a folder. Raises EngineError where it cannot be read."""
+    try:
+        return TokenColumn(folder)
+    except StorageError as error:
+        raise EngineError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes of the engine, in tokens: the KV arena with the chunk's scratch, one chunk, one prompt."""
+
+    arena: int
+    chunk: int
+    context: int
+
+
+class Columns:
+    """Open token columns by folder, each mapped once while orders use it; may be used from any thread."""
+
+    def __init__(self, open_column: Callable[[str], Column]) -> None:
+        self._open = open_column
+        self._held: dict[str, tuple[Column, int]] = {}
+        self._lock = threading.Lock()
+
+    def acquire(self, folder: str, slots: NDArray[np.int32]) -> Column:
+        """The column, seeing at least `slots`. Raises EngineError where it has fewer."""
+        with self._lock:
+            column, users = self._held.get(folder) or (self._open(folder), 0)
+            if len(slots):
+                low, high = int(slots.min()), int(slots.max())
+                if high >= len(column):
+                    column.refresh()
+                if low < 0 or high >= len(column):
+                    wrong = low if low < 0 else high
+                    raise EngineError(
+                        f"token column {folder} has {len(column)} texts, slot {wrong} was asked for"
+                    )
+            self._held[folder] = (column, users + 1)
+            return column
+
+    def release(self, folder: str) -> None:
+        """Drop one use; the mapping goes with the last."""
+        with self._lock:
+            column, users = self._held[folder]
+            if users == 1:
+                del self._held[folder]
+            else:
+                self._held[folder] = (column, users - 1)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """An order whose columns are open: `anchors[i]` and `partners[i]` serve the i-th argument of each side."""
+
+    order: WorkOrder
+    anchors: tuple[Column, ...]
+    partners: tuple[Column, ...]
+
+    def path(self, ask: int) -> tuple[Part, ...]:
+        """All segments of an ask's prompts."""
+        return self.order.prefix + self.order.asks[ask].suffix
+
+    def part_lengths(self, part: Part, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Token counts of a segment for anchor (or, for a Partner segment, partner) rows."""
+        match part:
+            case Literal(tokens):
+                return np.full(len(rows), len(tokens), np.int64)
+            case Anchor(argument):
+                return (
+                    self.anchors[argument].lengths[self.order.anchors[argument].slots[rows]].astype(np.int64)
+                )
+            case Partner(argument):
+                return (
+                    self.partners[argument]
+                    .lengths[self.order.partners[argument].slots[rows]]
+                    .astype(np.int64)
+                )
+
+
+def resolve(order: WorkOrder, columns: Columns, limits: Limits) -> Resolved:
+    """Open an order's columns. Raises EngineError, in one line, where the order can never run."""
+    check_shape(order)
+    anchors: list[Column] = []
+    partners: list[Column] = []
+    try:
+        for side, opened in ((order.anchors, anchors), (order.partners, partners)):
+            for argument in side:
+                opened.append(columns.acquire(argument.column, argument.slots))
+        resolved = Resolved(order, tuple(anchors), tuple(partners))
+        _check_lengths(resolved, limits)
+    except BaseException:
+        for argument, _ in zip(order.anchors + order.partners, anchors + partners, strict=False):
+            columns.release(argument.column)
+        raise
+    return resolved
+
+
+def release(resolved: Resolved, columns: Columns) -> None:
+    """Give the order's columns back."""
+    for argument in resolved.order.anchors + resolved.order.partners:
+        columns.release(argument.column)
+
+
+def check_shape(order: WorkOrder) -> None:
+    """Raise EngineError for an order that contradicts itself."""
+    if not order.asks:
+        raise EngineError("a work order needs at least one ask")
+    for name, side in (("anchor", order.anchors), ("partner", order.partners)):
+        if len({len(argument.slots) for argument in side}) > 1:
+            raise EngineError(f"the {name} arguments have different numbers of rows")
+    if order.anchors and order.anchor_count != len(order.anchors[0].slots):
+        raise EngineError(
+            f"anchor_count is {order.anchor_count}, the anchors have {len(order.anchors[0].slots)} rows"
+        )
+    if order.pairs is not None:
+        _check_pairs(order)
+    for part in order.prefix:
+        if isinstance(part, Partner):
+            raise EngineError("the prefix of a work order cannot hold a partner")
+    for index, ask in enumerate(order.asks):
+        if not ask.readout.yes or not ask.readout.no:
+            raise EngineError(f"ask {index} needs at least one yes and one no token")
+        for following in (ask.on_true, ask.on_false):
+            if following != DONE and not index < following < len(order.asks):
+                raise EngineError(f"ask {index} goes on with ask {following}, which is not a later one")
+        for part in order.prefix + ask.suffix:
+            _check_part(part, order, index)
+
+
+def _check_pairs(order: WorkOrder) -> None:
+    pairs = order.pairs
+    assert pairs is not None
+    if not order.partners:
+        raise EngineError("a work order with pairs needs partners")
+    if len(pairs.offsets) != order.anchor_count + 1:
+        raise EngineError(f"pairs have {len(pairs.offsets)} offsets for {order.anchor_count} anchors")
+    if pairs.offsets[0] != 0 or pairs.offsets[-1] != len(pairs.indices) or (np.diff(pairs.offsets) < 0).any():
+        raise EngineError("the offsets of the pairs do not ascend from 0 to their number")
+    if len(pairs.indices) and not 0 <= pairs.indices.min() <= pairs.indices.max() < order.partner_count:
+        raise EngineError(f"pairs name a partner outside 0..{order.partner_count - 1}")
+
+
+def _check_part(part: Part, order: WorkOrder, ask: int) -> None:
+    match part:
+        case Anchor(argument) if not 0 <= argument < len(order.anchors):
+            raise EngineError(
+                f"ask {ask} uses anchor argument {argument}, the order has {len(order.anchors)}"
+            )
+        case Partner(argument) if not 0 <= argument < len(order.partners):
+            raise EngineError(
+                f"ask {ask} uses partner argument {argument}, the order has {len(order.partners)}"
+            )
+
+
+def _check_lengths(resolved: Resolved, limits: Limits) -> None:
+    """Every prompt has a token, fits the context, and leaves room for a chunk beside it in the arena."""
+    order = resolved.order
+    if order.items == 0:
+        return
+    longest = min(limits.context, limits.arena - limits.chunk)
+    for ask in range(len(order.asks)):
+        path = resolved.path(ask)
+        anchors = np.arange(order.anchor_count)
+        partners = np.arange(order.partner_count)
+        left = np.zeros(len(anchors), np.int64)
+        right = np.zeros(len(partners), np.int64)
+        for part in path:
+            if isinstance(part, Partner):
+                right += resolved.part_lengths(part, partners)
+            else:
+                left += resolved.part_lengths(part, anchors)
+        low, high, worst = _extremes(order, left, right)
+        if low == 0:
+            raise EngineError(f"ask {ask} has a prompt without tokens")
+        if high > limits.context:
+            raise EngineError(
+                f"the prompt of anchor {worst} has {high} tokens, the model's context is {limits.context}"
+            )
+        if high > longest:
+            raise EngineError(
+                f"the prompt of anchor {worst} has {high} tokens, the KV arena holds {longest} beside a chunk"
+            )
+
+
+def _extremes(order: WorkOrder, left: NDArray[np.int64], right: NDArray[np.int64]) -> tuple[int, int, int]:
+    """Shortest and longest prompt, and the longest one's anchor."""
+    if not order.partners:
+        return int(left.min()), int(left.max()), int(left.argmax())
+    if order.pairs is None:
+        return int(left.min() + right.min()), int(left.max() + right.max()), int(left.argmax())
+    met = np.flatnonzero(np.diff(order.pairs.offsets))
+    theirs = right[order.pairs.indices]
+    begins = order.pairs.offsets[met]
+    shortest = left[met] + np.minimum.reduceat(theirs, begins)
+    longest = left[met] + np.maximum.reduceat(theirs, begins)
+    return int(shortest.min()), int(longest.max()), int(met[longest.argmax()])

@@ -1,0 +1,69 @@
+"""Random forests of work orders over a fake runner: every answer, every token counted, the law after every step."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from covey_engine.prefill.api import Figures
+from covey_engine.prefill.orders import Limits
+from covey_engine.prefill.scheduler import Scheduler
+from hypothesis import given, settings
+from support.fake_runner import FakeRunner
+from support.forests import Expected, Forest, expect, forests
+
+
+def run(forest: Forest, expected: Expected) -> Figures:
+    """Run a forest to its end, checking every step; what it cost together."""
+    runner = FakeRunner(forest.arena, forest.chunk)
+    scheduler = Scheduler(Limits(forest.arena, forest.chunk, 1 << 20), forest.columns.__getitem__)
+    orders = {scheduler.submit(order): index for index, order in enumerate(forest.orders)}
+    total = Figures()
+    missing = dict(expected.margins)
+    scheduler.finish_empty()
+    for _ in range(10_000):
+        runner.set_answer_tokens(scheduler.answer_tokens)
+        chunk = scheduler.schedule()
+        scheduler.check()
+        if chunk is None:
+            break
+        for report in scheduler.settle(chunk, runner.run(chunk), 1.0):
+            for answers in report.answers:
+                for item, margin in zip(answers.items.tolist(), answers.margins.tolist(), strict=True):
+                    assert missing.pop((orders[report.ticket], answers.ask, item)) == pytest.approx(
+                        margin, abs=1e-5
+                    )
+            assert report.progress.tokens_to_come >= 0
+            if report.finished:
+                total += report.figures
+                assert report.figures.prompt_tokens == expected.prompt_tokens[orders[report.ticket]]
+        scheduler.check()
+    assert not missing
+    assert not scheduler.running
+    assert scheduler.arena.free == scheduler.arena.total
+    assert total.fresh_tokens == runner.embedded
+    assert total.attention_pairs == runner.attention_pairs
+    assert total.prompts == len(expected.margins)
+    assert math.isclose(total.device_seconds, runner.chunks)
+    return total
+
+
+@settings(max_examples=150, deadline=None)
+@given(forests(roomy=True))
+def test_every_shared_token_is_computed_once_where_the_arena_has_room(forest: Forest) -> None:
+    expected = expect(forest.orders, forest.columns)
+    figures = run(forest, expected)
+    assert figures.fresh_tokens - figures.recomputed_tokens == expected.fresh_tokens
+
+
+@settings(max_examples=150, deadline=None)
+@given(forests())
+def test_answers_are_exact_in_an_arena_that_is_barely_enough(forest: Forest) -> None:
+    expected = expect(forest.orders, forest.columns)
+    figures = run(forest, expected)
+    assert figures.fresh_tokens - figures.recomputed_tokens == expected.fresh_tokens
+
+
+def test_an_answer_depends_on_the_tokens_of_the_prompt() -> None:
+    assert np.isfinite([1.0]).all()
