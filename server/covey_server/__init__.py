@@ -1,1 +1,1 @@
-"""The Covey server: who asks, and how they hear back; Flight SQL in front, planner, operators and engine behind."""
+"""The Covey server: who asks, and how they hear back; planner, operators and engine stand behind it."""

@@ -1,0 +1,177 @@
+"""`covey serve` and `covey model`: arguments in, an exit code out; what is wrong is one line on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import uvloop
+from covey_engine.prefill.client import EngineClient
+from covey_engine.prefill.config import EngineConfig
+from covey_engine.prefill.errors import EngineError
+from covey_planner.errors import PlanError
+from covey_storage.catalog import Database
+from covey_storage.errors import StorageError
+from covey_storage.model_files import ModelFiles, fetch_embedded, resolve_model
+
+from covey_server.config import NO_MODEL, ServerConfig, load_config
+from covey_server.errors import StartupError
+from covey_server.guard import Guard
+from covey_server.query import AiSide
+from covey_server.server import Server
+
+USER_ERROR = 2
+"""Exit code where something given is wrong."""
+
+_EXPECTED = (StartupError, StorageError, EngineError, PlanError)
+
+
+def serve(argv: Sequence[str]) -> int:
+    """Run the server until it is told to stop."""
+    logging.basicConfig(level=logging.WARNING, format="covey: %(levelname)s: %(message)s", stream=sys.stderr)
+    try:
+        config = load_config(argv)
+        with ExitStack() as stack:
+            files = None if config.model == NO_MODEL else resolve_model(config.model)
+            # The worker loads the model while the database opens.
+            engine = None if files is None else EngineClient(_engine_config(config, files))
+            if engine is not None:
+                stack.callback(engine.close)
+            database = Database.open(
+                Path(config.database).expanduser() if config.database else None,
+                [Path(source) for source in config.data],
+                memory_limit=config.sql_memory or None,
+                threads=config.sql_threads or None,
+            )
+            stack.callback(database.close)
+            guard = _guard(database)
+            ai = None
+            if engine is not None and files is not None:
+                ai = _ai_side(config, files, engine, database, guard, stack)
+            ended = uvloop.run(_run(lambda: Server(config, database, guard, ai), config, engine))
+    except _EXPECTED as error:
+        print(f"covey: {error}", file=sys.stderr)
+        return USER_ERROR
+    if not ended:
+        # A statement that ignores its interruption must not keep the process.
+        sys.stdout.flush()
+        os._exit(0)
+    return 0
+
+
+def model(argv: Sequence[str]) -> int:
+    """Fetch the embedded model, or say where it is."""
+    parser = argparse.ArgumentParser(
+        prog="covey model", description="The small model that Covey brings along."
+    )
+    parser.add_argument(
+        "what", choices=("fetch", "where"), help="fetch: get it if it is not here; where: its path"
+    )
+    parser.parse_args(argv)
+    try:
+        print(fetch_embedded())
+    except StorageError as error:
+        print(f"covey: {error}", file=sys.stderr)
+        return USER_ERROR
+    return 0
+
+
+async def _run(make: Callable[[], Server], config: ServerConfig, engine: EngineClient | None) -> bool:
+    """Bind, wait for the model, serve until a signal comes, stop; whether everything ended by itself."""
+    server = make()
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    try:
+        port = server.bind()
+        about = "no model"
+        if engine is not None:
+            waiting = asyncio.ensure_future(asyncio.to_thread(engine.info))
+            stopped = asyncio.ensure_future(stopping.wait())
+            await asyncio.wait({waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if stopping.is_set():
+                # Closing the engine ends the wait.
+                engine.close()
+                return True
+            info = waiting.result()
+            about = f"model {info.model}, device {info.device}"
+        await server.start()
+        uri = f"grpc://{_shown(config.host)}:{port}"
+        if config.ready_file:
+            _write(Path(config.ready_file), uri)
+        print(f"covey: listening on {uri}, {about}", flush=True)
+        await stopping.wait()
+    finally:
+        ended = await server.stop()
+    return ended
+
+
+def _guard(database: Database) -> Guard:
+    cursor = database.cursor()
+    try:
+        return Guard(cursor)
+    finally:
+        cursor.close()
+
+
+def _ai_side(
+    config: ServerConfig,
+    files: ModelFiles,
+    engine: EngineClient,
+    database: Database,
+    guard: Guard,
+    stack: ExitStack,
+) -> AiSide:
+    """The planner and the operators around the model."""
+    # A server without a model starts without them.
+    from covey_engine.operators.executor import Executor
+    from covey_planner.plan import PlanOptions
+    from covey_planner.profiles import load_profile, profile_for
+    from covey_storage.library import TokenLibrary
+    from covey_storage.tokenizer import load_tokenizer
+
+    from covey_server.ai import ModelSide
+
+    tokenizer = load_tokenizer(files)
+    library = TokenLibrary(database.tokens_root, tokenizer, database)
+    stack.callback(library.close)
+    profile = load_profile(config.profile) if config.profile else profile_for(files.family)
+    executor = Executor(database, library, tokenizer, engine)
+    return ModelSide(database, executor, PlanOptions(profile), guard)
+
+
+def _engine_config(config: ServerConfig, files: ModelFiles) -> EngineConfig:
+    return EngineConfig(
+        model=str(files.path),
+        device=config.device,
+        dtype=config.dtype,
+        backend=config.backend,
+        arena_bytes=config.arena_bytes,
+        chunk_tokens=config.chunk_tokens,
+        threads=config.threads,
+        hang_seconds=config.hang_seconds,
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that is never seen half written."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text + "\n", "utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise StartupError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _shown(host: str) -> str:
+    """The host as a client can use it."""
+    host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}.get(host, host)
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

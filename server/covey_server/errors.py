@@ -1,0 +1,136 @@
+"""Exceptions of every layer in, a status code and one line of text out; never a traceback or a path."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+from covey_engine.operators import errors as operators
+from covey_engine.prefill import errors as prefill
+from covey_planner import errors as planner
+from covey_storage import errors as storage
+from google.protobuf.message import DecodeError
+from grpc import StatusCode
+
+
+class StartupError(Exception):
+    """The server cannot start; the message is one line."""
+
+
+class ServerError(Exception):
+    """A request cannot be served; the message is one line fit for a user."""
+
+
+class BadRequest(ServerError):
+    """The request makes no sense as it stands."""
+
+
+class Refused(ServerError):
+    """A statement or function that SQL users may not use."""
+
+
+class NoSuchThing(ServerError):
+    """An unknown or expired handle."""
+
+
+class AlreadyThere(ServerError):
+    """What was to be created exists."""
+
+
+class Unsupported(ServerError):
+    """A part of the protocol that is not implemented."""
+
+
+class Stopped(ServerError):
+    """The query was cancelled by its client."""
+
+
+class ShuttingDown(ServerError):
+    """The server is going down."""
+
+
+CODES: tuple[tuple[type[BaseException], StatusCode], ...] = (
+    # The first match wins, so subclasses stand before their bases.
+    (BadRequest, StatusCode.INVALID_ARGUMENT),
+    (Refused, StatusCode.PERMISSION_DENIED),
+    (NoSuchThing, StatusCode.NOT_FOUND),
+    (AlreadyThere, StatusCode.ALREADY_EXISTS),
+    (Unsupported, StatusCode.UNIMPLEMENTED),
+    (Stopped, StatusCode.CANCELLED),
+    (ShuttingDown, StatusCode.UNAVAILABLE),
+    (planner.PlanError, StatusCode.INVALID_ARGUMENT),
+    (operators.QueryCancelled, StatusCode.CANCELLED),
+    (operators.ContextOverflow, StatusCode.INVALID_ARGUMENT),
+    (operators.OperatorError, StatusCode.INTERNAL),
+    (prefill.Cancelled, StatusCode.CANCELLED),
+    (prefill.WorkerCrashed, StatusCode.UNAVAILABLE),
+    (prefill.OutOfDeviceMemory, StatusCode.RESOURCE_EXHAUSTED),
+    (prefill.EngineError, StatusCode.INTERNAL),
+    (storage.NotFound, StatusCode.NOT_FOUND),
+    (storage.StorageError, StatusCode.INTERNAL),
+    (duckdb.InterruptException, StatusCode.CANCELLED),
+    (duckdb.OutOfMemoryException, StatusCode.RESOURCE_EXHAUSTED),
+    (duckdb.PermissionException, StatusCode.PERMISSION_DENIED),
+    (duckdb.TransactionException, StatusCode.ABORTED),
+    (duckdb.NotSupportedError, StatusCode.UNIMPLEMENTED),
+    (duckdb.ProgrammingError, StatusCode.INVALID_ARGUMENT),
+    (duckdb.DataError, StatusCode.INVALID_ARGUMENT),
+    (duckdb.IntegrityError, StatusCode.INVALID_ARGUMENT),
+    (duckdb.DependencyException, StatusCode.INVALID_ARGUMENT),
+    (duckdb.SequenceException, StatusCode.INVALID_ARGUMENT),
+    (duckdb.Error, StatusCode.INTERNAL),
+    (DecodeError, StatusCode.INVALID_ARGUMENT),
+    (pa.ArrowInvalid, StatusCode.INVALID_ARGUMENT),
+    (asyncio.CancelledError, StatusCode.CANCELLED),
+)
+
+# A DuckDB error that comes through an Arrow reader has lost its class and kept its first words.
+_BY_FIRST_WORDS: tuple[tuple[str, StatusCode], ...] = (
+    ("INTERRUPT", StatusCode.CANCELLED),
+    ("Out of Memory", StatusCode.RESOURCE_EXHAUSTED),
+    ("Permission", StatusCode.PERMISSION_DENIED),
+    ("TransactionContext", StatusCode.ABORTED),
+    ("Not implemented", StatusCode.UNIMPLEMENTED),
+    ("Conversion", StatusCode.INVALID_ARGUMENT),
+    ("Out of Range", StatusCode.INVALID_ARGUMENT),
+    ("Constraint", StatusCode.INVALID_ARGUMENT),
+    ("Invalid Input", StatusCode.INVALID_ARGUMENT),
+    ("Binder", StatusCode.INVALID_ARGUMENT),
+    ("Catalog", StatusCode.INVALID_ARGUMENT),
+    ("Parser", StatusCode.INVALID_ARGUMENT),
+    ("Mismatch Type", StatusCode.INVALID_ARGUMENT),
+)
+
+_PATH = re.compile(r"(?<![\w/.:])/(?:[\w.@+-]+/)+([\w.@+-]+)")
+_EXCERPT = re.compile(r"\n+LINE (\d+):[^\n]*(?:\n[ ^~]*)?")
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a client is told."""
+
+    code: StatusCode
+    message: str
+
+
+def status_of(error: BaseException) -> Status:
+    """The status and the one line that a client gets for an exception."""
+    text = str(error)
+    if isinstance(error, duckdb.Error | OSError | operators.StatementFailed):
+        for words, code in _BY_FIRST_WORDS:
+            if text.startswith(f"{words} Error"):
+                return Status(code, one_line(text))
+    for kind, code in CODES:
+        if isinstance(error, kind):
+            return Status(code, one_line(text))
+    return Status(StatusCode.INTERNAL, "internal error: the server's log has the details")
+
+
+def one_line(text: str) -> str:
+    """A message without line breaks, source excerpts or folders of this machine."""
+    text = _EXCERPT.sub(lambda found: f" (line {found[1]})", text.strip())
+    text = " ".join(part.strip() for part in text.splitlines() if part.strip())
+    return _PATH.sub(r"\1", text)

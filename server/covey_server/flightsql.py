@@ -1,0 +1,272 @@
+"""Flight SQL commands in, what they mean to sessions, statements and metadata out; never touches gRPC.
+
+Every method blocks and runs in a worker thread. A `Call` ties it to its caller, who may cancel it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import duckdb
+import pyarrow as pa
+
+from covey_server import metadata, xdbc
+from covey_server.errors import BadRequest, Stopped, Unsupported
+from covey_server.framing import encode_schema, frame_batch
+from covey_server.guard import Checked
+from covey_server.proto import flight_sql_pb2 as sql
+from covey_server.query import Core, Query
+from covey_server.registry import Prepared, Registry
+from covey_server.sessions import Session, Sessions
+from covey_server.sqlinfo import SCHEMA as SQL_INFO
+from covey_server.sqlinfo import sql_info
+from covey_server.statements import EMPTY, Outline, Parameters
+from covey_server.wire import flight_info, ticket, unpack
+
+
+@dataclass
+class Call:
+    """Who asks. tag: the client's name for its runs; query: what runs for this call now."""
+
+    session: Session
+    tag: str | None = None
+    query: Query | None = None
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        """The caller has gone away."""
+        self.cancelled = True
+        if self.query is not None:
+            self.query.cancel()
+
+
+class Stream(Protocol):
+    """Rows to send."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows."""
+        ...
+
+    def start(self) -> None:
+        """Start them."""
+        ...
+
+    def next(self) -> list[bytes] | None:
+        """The next framed messages; None after the last."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop; callable from any thread."""
+        ...
+
+    def close(self) -> None:
+        """Let go."""
+        ...
+
+
+class TableStream:
+    """A table that is there already."""
+
+    def __init__(self, table: pa.Table, slice_bytes: int) -> None:
+        self.schema = table.schema
+        self._batches = iter(table.to_batches())
+        self._slice_bytes = slice_bytes
+
+    def start(self) -> None:
+        """There is nothing to start."""
+
+    def next(self) -> list[bytes] | None:
+        """The next batch, framed."""
+        for batch in self._batches:
+            if batch.num_rows:
+                return list(frame_batch(batch, self._slice_bytes))
+        return None
+
+    def cancel(self) -> None:
+        """There is nothing to stop."""
+
+    def close(self) -> None:
+        """There is nothing to let go."""
+
+
+_Metadata = Callable[[duckdb.DuckDBPyConnection, Any], pa.Table]
+
+_CATALOG: dict[type, tuple[pa.Schema, _Metadata]] = {
+    sql.CommandGetCatalogs: (metadata.CATALOGS, lambda cursor, _: metadata.catalogs(cursor)),
+    sql.CommandGetDbSchemas: (
+        metadata.DB_SCHEMAS,
+        lambda cursor, command: metadata.db_schemas(
+            cursor,
+            command.catalog if command.HasField("catalog") else None,
+            command.db_schema_filter_pattern if command.HasField("db_schema_filter_pattern") else None,
+        ),
+    ),
+    sql.CommandGetTables: (metadata.TABLES, metadata.tables),
+    sql.CommandGetTableTypes: (metadata.TABLE_TYPES, lambda cursor, _: metadata.table_types(cursor)),
+    sql.CommandGetPrimaryKeys: (metadata.PRIMARY_KEYS, metadata.primary_keys),
+    sql.CommandGetExportedKeys: (metadata.FOREIGN_KEYS, metadata.exported_keys),
+    sql.CommandGetImportedKeys: (metadata.FOREIGN_KEYS, metadata.imported_keys),
+    sql.CommandGetCrossReference: (metadata.FOREIGN_KEYS, metadata.cross_reference),
+}
+
+
+class FlightSql:
+    """The commands. facts: what GetSqlInfo tells."""
+
+    def __init__(self, core: Core, sessions: Sessions, registry: Registry, facts: dict[int, object]) -> None:
+        self.core = core
+        self.sessions = sessions
+        self.registry = registry
+        self._facts = facts
+
+    def info(self, call: Call, packed: bytes) -> Any:
+        """GetFlightInfo: plan a statement (and run it if it writes), or announce a metadata answer."""
+        command = unpack(packed)
+        match command:
+            case sql.CommandStatementQuery() | sql.CommandPreparedStatementQuery():
+                query = self.begin(call, command)
+                return self.query_info(query, packed)
+            case _:
+                schema = self._metadata_schema(command)
+                return flight_info(packed, encode_schema(schema), packed)
+
+    def query_info(self, query: Query, packed: bytes) -> Any:
+        """The FlightInfo of a planned query."""
+        return flight_info(packed, encode_schema(query.schema), ticket(query.id), query.affected)
+
+    def schema(self, call: Call, packed: bytes) -> pa.Schema:
+        """GetSchema: what a command would yield; nothing runs."""
+        command = unpack(packed)
+        match command:
+            case sql.CommandStatementQuery():
+                checked = self.core.guard.check(command.query)
+                return self.describe(call, checked, transaction_of(command), None).schema
+            case sql.CommandPreparedStatementQuery():
+                held = self.registry.prepared(command.prepared_statement_handle)
+                if not held.bound:
+                    return held.outline.schema
+                transaction = self.sessions.successor(call.session, held.transaction)
+                return self.describe(call, held.checked, transaction, held.bound[0]).schema
+            case _:
+                return self._metadata_schema(command)
+
+    def fetch(self, call: Call, packed: bytes) -> Stream:
+        """DoGet: the rows behind a ticket, not yet started."""
+        command = unpack(packed)
+        match command:
+            case sql.TicketStatementQuery():
+                call.query = self.registry.fetch(command.statement_handle.decode("ascii", "replace"))
+                return call.query
+            case _:
+                return TableStream(self._metadata_table(call, command), self.core.slice_bytes)
+
+    def begin(self, call: Call, command: Any) -> Query:
+        """A planned query for a statement or a prepared statement, kept for its fetch."""
+        if isinstance(command, sql.CommandPreparedStatementQuery):
+            held = self.registry.prepared(command.prepared_statement_handle)
+            query = self.run_prepared(call, held, held.bound)
+        else:
+            query = self.run(call, self.core.guard.check(command.query), transaction_of(command))
+        self.registry.add(query)
+        return query
+
+    def resume(self, packed: bytes) -> Query:
+        """A query that PollFlightInfo asks about again. Raises NoSuchThing."""
+        command = unpack(packed)
+        if not isinstance(command, sql.TicketStatementQuery):
+            raise BadRequest("the request is not a Flight SQL command")
+        return self.registry.query(command.statement_handle.decode("ascii", "replace"))
+
+    def run_prepared(self, call: Call, held: Prepared, parameters: Sequence[Parameters]) -> Query:
+        """Plan a prepared statement with these rows of parameters."""
+        transaction = self.sessions.successor(call.session, held.transaction)
+        return self.run(call, held.checked, transaction, parameters)
+
+    def run(
+        self, call: Call, checked: Checked, transaction: bytes | None, parameters: Sequence[Parameters] = ()
+    ) -> Query:
+        """Plan a statement, which runs it if it writes."""
+        if checked.kind in ("begin", "commit", "rollback"):
+            return self._end_or_begin(call, checked, transaction)
+        lane = self.sessions.lane(call.session, transaction)
+        call.query = query = Query(self.core, checked, lane, parameters, call.tag)
+        if call.cancelled:
+            query.close()
+            raise Stopped("the query was cancelled")
+        query.plan()
+        return query
+
+    def describe(
+        self, call: Call, checked: Checked, transaction: bytes | None, parameters: Parameters | None
+    ) -> Outline:
+        """What a statement would yield; nothing runs."""
+        if checked.kind in ("begin", "commit", "rollback"):
+            return Outline(EMPTY, EMPTY, update=True, counts=False, eager=True)
+        lane = self.sessions.lane(call.session, transaction)
+        try:
+            with lane.statement() as cursor:
+                return self.core.describe(cursor, checked, parameters)[0]
+        except Exception:
+            lane.failed()
+            raise
+        finally:
+            lane.release()
+
+    def _end_or_begin(self, call: Call, checked: Checked, transaction: bytes | None) -> Query:
+        """BEGIN, COMMIT and ROLLBACK as SQL are about the session's own transaction."""
+        session = call.session
+        if transaction:
+            raise BadRequest("the client has begun this transaction: end it there, not in SQL")
+        if checked.kind == "begin":
+            if session.sql_transaction is not None:
+                raise BadRequest("a transaction is open already")
+            session.sql_transaction = self.sessions.begin(session)
+        elif session.sql_transaction is None:
+            raise BadRequest("no transaction is open")
+        else:
+            self.sessions.end(session.sql_transaction, checked.kind == "commit")
+        query = Query(self.core, checked, self.sessions.lane(session, None), (), call.tag)
+        query.affected = 0
+        query.record.end("finished")
+        return query
+
+    def _metadata_schema(self, command: Any) -> pa.Schema:
+        match command:
+            case sql.CommandGetSqlInfo():
+                return SQL_INFO
+            case sql.CommandGetXdbcTypeInfo():
+                return xdbc.SCHEMA
+            case sql.CommandGetTables() if command.include_schema:
+                return metadata.TABLES_WITH_SCHEMA
+            case _ if type(command) in _CATALOG:
+                return _CATALOG[type(command)][0]
+        raise Unsupported(f"{type(command).__name__} is not supported here")
+
+    def _metadata_table(self, call: Call, command: Any) -> pa.Table:
+        match command:
+            case sql.CommandGetSqlInfo():
+                return sql_info(command.info, self._facts)
+            case sql.CommandGetXdbcTypeInfo():
+                return xdbc.type_info(command.data_type if command.HasField("data_type") else None)
+            case _ if type(command) in _CATALOG:
+                lane = self.sessions.lane(call.session, None, join=True)
+                with lane.statement() as cursor:
+                    table = _CATALOG[type(command)][1](cursor, command)
+                lane.release()
+                return table
+        raise Unsupported(f"{type(command).__name__} is not supported here")
+
+
+def prepare(flight: FlightSql, call: Call, text: str, transaction: bytes | None) -> tuple[bytes, Outline]:
+    """Check and describe a statement and keep it; its handle and what it would yield."""
+    checked = flight.core.guard.check(text)
+    seen = flight.describe(call, checked, transaction, None)
+    return flight.registry.prepare(Prepared(checked, seen, call.session.id, transaction)), seen
+
+
+def transaction_of(command: Any) -> bytes | None:
+    """The transaction that a command names, if any."""
+    return command.transaction_id if command.HasField("transaction_id") else None

@@ -1,0 +1,193 @@
+"""SQL text in, a checked statement out, or a refusal that says what is not allowed; never runs anything.
+
+SQL users get no files, no network, no attachments and no settings. DuckDB itself is locked when the database
+is opened; this module closes what a locked DuckDB leaves open: attaching databases in memory, macros that
+replace built-in functions, functions that show settings and paths, and functions that only block a thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import duckdb
+
+from covey_server.errors import BadRequest, Refused
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+TABLE_FUNCTIONS = _words(
+    """generate_series histogram histogram_values icu_calendar_names json_each json_tree pg_timezone_names
+    pragma_show pragma_table_info pragma_version range repeat repeat_row summary test_all_types unnest
+    duckdb_columns duckdb_constraints duckdb_functions duckdb_indexes duckdb_keywords duckdb_schemas
+    duckdb_sequences duckdb_tables duckdb_types duckdb_views"""
+)
+"""What may stand in FROM with arguments; every other table function is refused, whichever DuckDB adds."""
+
+REFUSED_FUNCTIONS = _words("current_setting getenv pg_sleep sleep_ms write_log")
+"""Scalar functions that show settings, block a thread or write the log."""
+
+REFUSED_RELATIONS = _words("duckdb_databases duckdb_logs pg_settings pragma_database_list sqlite_temp_master")
+"""Views that show settings and paths."""
+
+_CREATABLE = _words("table view schema index sequence type")
+_CREATE_WORDS = _words("or replace temp temporary unique recursive persistent")
+_TEMPORARY = _words("temp temporary")
+_STATEMENTS = _words("SELECT INSERT UPDATE DELETE MERGE_INTO CREATE DROP ALTER EXPLAIN TRANSACTION VACUUM")
+_NAMES_FOLLOW = _words("into table as view with exists recursive")
+_EXPLAINABLE = _words(
+    """select with from values table insert update delete merge create pivot unpivot describe show
+    summarize"""
+)
+_TRANSACTION: dict[str, Literal["begin", "commit", "rollback"]] = {
+    "begin": "begin",
+    "start": "begin",
+    "commit": "commit",
+    "end": "commit",
+    "rollback": "rollback",
+    "abort": "rollback",
+}
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word of the statement, of a kind that DuckDB's lexer tells; names are unquoted and lower case."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A statement that may run.
+
+    kind: "plain" goes to DuckDB as it is, "ai" to the planner; "begin", "commit" and "rollback" are about
+    the session's transaction. names: the identifiers in it. eager: it has effects of its own although it
+    reads like a query. temporary: it creates something that lives as long as its connection.
+    """
+
+    sql: str
+    kind: Literal["plain", "ai", "begin", "commit", "rollback"]
+    names: frozenset[str]
+    eager: bool = False
+    temporary: bool = False
+
+
+class Guard:
+    """Checks statements against the functions that this DuckDB has."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        rows = cursor.execute(
+            "SELECT DISTINCT lower(function_name) FROM duckdb_functions() "
+            "WHERE function_type IN ('table', 'table_macro', 'pragma')"
+        ).fetchall()
+        self._refused = frozenset(name for (name,) in rows) - TABLE_FUNCTIONS | REFUSED_FUNCTIONS
+        # Parsing needs no tables, and a parser error must not abort anyone's transaction.
+        self._parser = duckdb.connect()
+        self._parsing = threading.Lock()
+
+    def check(self, sql: str) -> Checked:
+        """The one statement of a text. Raises BadRequest, Refused or DuckDB's parser error."""
+        tokens = tuple(tokenize(sql))
+        while tokens and tokens[-1].text == ";":
+            tokens = tokens[:-1]
+        if not tokens:
+            raise BadRequest("the statement is empty")
+        if any(token.text == ";" and token.kind == "operator" for token in tokens):
+            raise BadRequest("one statement at a time: the text holds several")
+        self.refuse_functions(tokens)
+        names = frozenset(token.text for token in tokens if token.kind in ("identifier", "keyword"))
+        if _has_ai_call(tokens):
+            return Checked(sql, "ai", names)
+        with self._parsing:
+            kind = self._parser.extract_statements(sql)[0].type.name
+        return _check_kind(sql, kind, tokens, names)
+
+    def close(self) -> None:
+        """Let go of the parser."""
+        self._parser.close()
+
+    def refuse_functions(self, tokens: Sequence[Token]) -> None:
+        """Refuse calls of functions, and names of relations, that are not for SQL users."""
+        for index, token in enumerate(tokens):
+            if token.kind not in ("identifier", "keyword"):
+                continue
+            if token.text in REFUSED_RELATIONS:
+                raise Refused(f"{token.text} is not available to SQL users")
+            called = index + 1 < len(tokens) and tokens[index + 1].text == "("
+            if not called or (index and tokens[index - 1].text in _NAMES_FOLLOW):
+                continue
+            if token.text in self._refused or token.text.startswith("__internal"):
+                raise Refused(f"the function {token.text} is not available to SQL users")
+
+
+def tokenize(sql: str) -> Iterator[Token]:
+    """The statement's tokens without comments."""
+    # DuckDB's lexer counts bytes.
+    text = sql.encode()
+    raw = duckdb.tokenize(sql)
+    ends = [offset for offset, _ in raw[1:]] + [len(text)] * bool(raw)
+    for (start, kind), end in zip(raw, ends, strict=True):
+        word = text[start:end].decode().strip()
+        if kind.name == "comment":
+            continue
+        if kind.name in ("identifier", "keyword"):
+            word = word[1:-1].replace('""', '"').lower() if word.startswith('"') else word.lower()
+        yield Token(kind.name, word)
+
+
+def _has_ai_call(tokens: Sequence[Token]) -> bool:
+    for token, following in pairwise(tokens):
+        if token.kind not in ("identifier", "keyword"):
+            continue
+        if (token.text.startswith("ai_") or token.text == "prompt") and following.text == "(":
+            return True
+        if token.text == "ai" and following.text == ".":
+            return True
+    return False
+
+
+def _check_kind(sql: str, kind: str, tokens: Sequence[Token], names: frozenset[str]) -> Checked:
+    words = [token.text for token in tokens]
+    if kind == "MULTI" and words[0] in ("pivot", "from", "with"):
+        return Checked(sql, "plain", names)
+    if kind not in _STATEMENTS:
+        raise Refused(f"{_opening(words)} is not available to SQL users")
+    match kind:
+        case "CREATE":
+            what = next((word for word in words[1:] if word not in _CREATE_WORDS), "")
+            if what not in _CREATABLE:
+                raise Refused(f"CREATE {what.upper()} is not available to SQL users")
+            return Checked(sql, "plain", names, temporary=not _TEMPORARY.isdisjoint(words[1:4]))
+        case "DROP" if len(words) < 2 or words[1] not in _CREATABLE:
+            raise Refused(f"{_opening(words)} is not available to SQL users")
+        case "EXPLAIN":
+            return Checked(sql, "plain", names, eager=_check_explain(words))
+        case "TRANSACTION":
+            return Checked(sql, _TRANSACTION[words[0]], names)
+        case _:
+            return Checked(sql, "plain", names)
+
+
+def _check_explain(words: Sequence[str]) -> bool:
+    """Whether the explained statement runs."""
+    at = 1
+    runs = False
+    if words[at : at + 1] == ["analyze"]:
+        at, runs = at + 1, True
+    if words[at : at + 1] == ["("]:
+        runs = runs or "analyze" in words[at : words.index(")", at)]
+        at = words.index(")", at) + 1
+    if at >= len(words) or words[at] not in _EXPLAINABLE:
+        raise Refused(f"EXPLAIN of {_opening(words[at:])} is not available to SQL users")
+    return runs
+
+
+def _opening(words: Sequence[str]) -> str:
+    return " ".join(words[:1]).upper() or "this statement"

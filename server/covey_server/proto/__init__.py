@@ -1,0 +1,1 @@
+"""Arrow Flight and Flight SQL messages, generated from the `.proto` files; no code of ours."""

@@ -1,0 +1,283 @@
+"""One statement's life: a checked text and parameters in, its schema, then its rows as framed messages out.
+
+plan -> (run at once | start at the first fetch) -> rows -> finished, failed, cancelled or expired. DDL and
+DML run while they are planned; a SELECT costs nothing before its first row is asked for. All methods block
+and are called from worker threads, except `cancel`, which may be called from anywhere.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+import duckdb
+import pyarrow as pa
+from covey_engine.prefill.api import Figures, Progress
+
+from covey_server import lifecycle
+from covey_server.errors import BadRequest, Stopped, status_of
+from covey_server.framing import frame_batch, plain_batch, plain_schema, rows_per_batch
+from covey_server.guard import Checked, Guard
+from covey_server.lifecycle import History, Record
+from covey_server.results import Rows
+from covey_server.sessions import Cursors, Lane
+from covey_server.statements import EMPTY, Outline, Parameters, outline, parameter_values, result_schema
+
+
+class AiResult(Protocol):
+    """The rows of a running statement with AI calls."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+    def figures(self) -> Figures:
+        """The model's work so far."""
+        ...
+
+    def progress(self) -> Progress:
+        """How far the model's work is."""
+        ...
+
+    def close(self) -> None:
+        """Give up the rest."""
+        ...
+
+
+class AiPlan(Protocol):
+    """A planned statement with AI calls. schema: what it will yield."""
+
+    schema: pa.Schema
+
+    def execute(self, cursor: duckdb.DuckDBPyConnection, query_id: str, cancel: threading.Event) -> AiResult:
+        """Start it; nothing is spent before the first batch is asked for."""
+        ...
+
+
+class AiSide(Protocol):
+    """The planner, the operators and the model, as queries see them."""
+
+    def plan(
+        self, sql: str, cursor: duckdb.DuckDBPyConnection, parameters: Parameters | None
+    ) -> AiPlan | None:
+        """Plan a statement that seems to have AI calls; None where it has none after all."""
+        ...
+
+
+@dataclass(frozen=True)
+class Core:
+    """What all queries share. ai: None where the server runs without a model."""
+
+    database: Cursors
+    guard: Guard
+    history: History
+    ai: AiSide | None
+    slice_bytes: int
+
+    def describe(
+        self, cursor: duckdb.DuckDBPyConnection, checked: Checked, parameters: Parameters | None
+    ) -> tuple[Outline, AiPlan | None]:
+        """What a statement will yield, and its plan if it has AI calls; runs nothing."""
+        if lifecycle.TABLE in checked.names:
+            cursor.register(lifecycle.TABLE, self.history.table())
+        if checked.kind == "ai":
+            if self.ai is None:
+                raise BadRequest("this server runs without a model, so it cannot answer AI calls")
+            plan = self.ai.plan(checked.sql, cursor, parameters)
+            if plan is not None:
+                return Outline(plan.schema, EMPTY, update=False, counts=False, eager=False), plan
+        return outline(cursor, checked, parameters), None
+
+
+class Query:
+    """One execution of a statement, on a lane of its own or of a transaction."""
+
+    def __init__(
+        self,
+        core: Core,
+        checked: Checked,
+        lane: Lane,
+        parameters: Sequence[Parameters] = (),
+        tag: str | None = None,
+    ) -> None:
+        self.id = secrets.token_hex(8)
+        self.record = Record(self.id, checked.sql, tag)
+        self.schema = EMPTY
+        self.affected = -1
+        self.touched = time.monotonic()
+        self._core = core
+        self._checked = checked
+        self._lane = lane
+        self._parameters = tuple(parameters)
+        self._plan: AiPlan | None = None
+        self._ai: AiResult | None = None
+        self._rows: Rows | None = None
+        self._working = 0
+        self._cancelled = threading.Event()
+        core.history.add(self.record)
+
+    def plan(self) -> None:
+        """Find the schema; run the statement if it writes. Raises whatever is wrong with it."""
+        if self._checked.temporary and not self._lane.explicit:
+            raise BadRequest("a temporary table lives as long as its transaction: begin one first")
+        with self._at_work(), self._lane.statement() as cursor:
+            first = self._parameters[0] if self._parameters else None
+            seen, self._plan = self._core.describe(cursor, self._checked, first)
+            if len(seen.parameters) and first is None:
+                raise BadRequest(f"the statement has {len(seen.parameters)} parameters, and none were bound")
+            self.schema = seen.schema
+            if not seen.update and len(self._parameters) > 1:
+                raise BadRequest(
+                    f"a query takes one row of parameters, and {len(self._parameters)} were bound"
+                )
+            if seen.update:
+                self._update(cursor, seen.counts)
+            elif seen.eager:
+                self._rows = self._open(cursor, None)
+                # An INSERT … RETURNING of equal names gets them told apart when it runs.
+                self.schema = self._rows.schema
+                self.affected = self._rows.spool()
+                if self._rows.failure is not None:
+                    raise self._rows.failure
+            if seen.eager:
+                self._lane.wrote()
+        self._lane.release()
+        if seen.update:
+            self.record.end("finished")
+
+    def start(self) -> None:
+        """Start the rows, unless they are there already."""
+        if self._rows is not None or self.record.state != "planned":
+            return
+        with self._at_work(), self._lane.statement() as cursor:
+            self.record.state = "running"
+            if lifecycle.TABLE in self._checked.names:
+                cursor.register(lifecycle.TABLE, self._core.history.table())
+            self._rows = self._lane.open_rows = self._open(cursor, self.schema)
+
+    def next(self) -> list[bytes] | None:
+        """The next framed messages, None after the last row."""
+        with self._at_work():
+            batch = self._rows.next() if self._rows is not None else None
+            if batch is not None:
+                self.record.rows += batch.num_rows
+                return list(frame_batch(batch, self._core.slice_bytes))
+        self.close("finished")
+        return None
+
+    def spool(self) -> int:
+        """Run to the end, keeping the rows for a later fetch; their number."""
+        self.start()
+        with self._at_work():
+            if self._rows is None:
+                return max(self.affected, 0)
+            rows = self._rows.spool()
+            if self._rows.failure is not None:
+                raise self._rows.failure
+        self.affected = rows if self.affected < 0 else self.affected
+        return self.affected
+
+    def cancel(self) -> None:
+        """Stop the statement wherever it is; its waiting caller gets an error."""
+        self._cancelled.set()
+        if self._working:
+            self._lane.interrupt()
+
+    def close(self, state: lifecycle.State = "cancelled", error: str | None = None) -> None:
+        """Let go of the rows and the lane; the first close decides the state."""
+        self.record.end(state, error)
+        if self._rows is not None:
+            with suppress(Exception):
+                # What fails while rows are given up concerns nobody any more.
+                self._rows.close()
+        if self._lane.open_rows is self._rows:
+            self._lane.open_rows = None
+        self._lane.release()
+
+    @property
+    def progress(self) -> float | None:
+        """The finished part of the model's work, 0 to 1; None where there is none to go by."""
+        if self._ai is None:
+            return None
+        now = self._ai.progress()
+        total = now.fresh_tokens + now.tokens_to_come
+        return now.fresh_tokens / total if total else None
+
+    def _open(self, cursor: duckdb.DuckDBPyConnection, announced: pa.Schema | None) -> Rows:
+        """Start the statement; `announced` is what its schema has to be, if that is decided."""
+        lock = self._lane.lock
+        if self._plan is not None:
+            self._ai = ai = self._plan.execute(cursor, self.id, self._cancelled)
+            self.record.figures = ai.figures
+            schema = _agreed(ai.schema, announced)
+            return Rows(schema, _plain(ai.batches, schema), ai.close, lock)
+        values = parameter_values(self._parameters[0]) if self._parameters else None
+        relation = cursor.sql(self._checked.sql, params=values)
+        # The reader's own encoding decides where nothing was announced: only running told the schema.
+        width = (
+            announced if announced is not None else result_schema(cursor, relation.columns, relation.types)
+        )
+        reader = relation.to_arrow_reader(rows_per_batch(width, self._core.slice_bytes))
+        schema = _agreed(reader.schema, announced)
+        return Rows(schema, _plain(reader, schema), reader.close, lock)
+
+    def _update(self, cursor: duckdb.DuckDBPyConnection, counts: bool) -> None:
+        """Run DDL or DML, once for each row of parameters, all or nothing."""
+        self.record.state = "running"
+        several = len(self._parameters) > 1 and not self._lane.explicit
+        if several:
+            cursor.execute("BEGIN TRANSACTION")
+        changed = 0
+        try:
+            for row in self._parameters or (None,):
+                values = None if row is None else parameter_values(row)
+                fetched = cursor.execute(self._checked.sql, values).fetchall()
+                changed += fetched[0][0] if counts and fetched else 0
+            if several:
+                cursor.execute("COMMIT")
+        except Exception:
+            if several:
+                with suppress(duckdb.Error):
+                    cursor.execute("ROLLBACK")
+            raise
+        self.affected = changed
+        self.record.rows = changed
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """While the block runs, cancelling interrupts DuckDB; what it raises ends the query."""
+        self.touched = time.monotonic()
+        self._working += 1
+        try:
+            if self._cancelled.is_set():
+                raise Stopped("the query was cancelled")
+            yield
+        except Exception as error:
+            self._working -= 1
+            stopped = self._cancelled.is_set()
+            self.close("cancelled" if stopped else "failed", status_of(error).message)
+            self._lane.failed()
+            if stopped:
+                raise Stopped("the query was cancelled") from error
+            raise
+        self._working -= 1
+        self.touched = time.monotonic()
+
+
+def _agreed(schema: pa.Schema, announced: pa.Schema | None) -> pa.Schema:
+    """The announced schema, if it still fits what the statement yields."""
+    plain = plain_schema(schema)
+    if announced is None:
+        return plain
+    if plain.names != announced.names or plain.types != announced.types:
+        raise BadRequest("the tables have changed since the statement was planned: run it again")
+    return announced
+
+
+def _plain(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield plain_batch(batch, schema)

@@ -1,0 +1,118 @@
+"""An open database and a model (or none) in, a listening server out, stopped in bounded time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+from covey_storage.catalog import Database
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from covey_server.config import ServerConfig
+from covey_server.errors import StartupError
+from covey_server.flightsql import FlightSql
+from covey_server.guard import Guard
+from covey_server.lifecycle import History
+from covey_server.query import AiSide, Core
+from covey_server.registry import Registry
+from covey_server.service import SERVICE, FlightService
+from covey_server.sessions import Sessions
+from covey_server.sqlinfo import facts, keywords
+
+_REAP_SECONDS = 5.0
+_STOP_SECONDS = 2.0
+"""How long rolling back may take when the server stops."""
+
+_WORKERS = 128
+"""Threads for statements and streams; each running stream holds one while it waits."""
+
+_OPTIONS: tuple[tuple[str, Any], ...] = (
+    # Two servers must not share a port.
+    ("grpc.so_reuseport", 0),
+    # Bulk ingestion sends batches as large as it likes.
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # Proxies cut connections that are silent while the model works.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.max_metadata_size", 64 << 10),
+)
+
+_log = logging.getLogger("covey.server")
+
+
+class Server:
+    """One Flight SQL endpoint. Create, bind, start and stop it on the same event loop."""
+
+    def __init__(self, config: ServerConfig, database: Database, guard: Guard, ai: AiSide | None) -> None:
+        self._config = config
+        self._guard = guard
+        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="covey")
+        self.sessions = Sessions(database, config.session_ttl_seconds, config.transaction_ttl_seconds)
+        self.registry = Registry(config.statement_ttl_seconds, config.ticket_ttl_seconds)
+        core = Core(database, guard, History(config.history), ai, config.slice_bytes)
+        cursor = database.cursor()
+        known = facts(keywords(cursor), config.statement_ttl_seconds, config.transaction_ttl_seconds)
+        cursor.close()
+        self._health = health.aio.HealthServicer()
+        self._grpc = grpc.aio.server(options=_OPTIONS)
+        self._grpc.add_generic_rpc_handlers(
+            (FlightService(FlightSql(core, self.sessions, self.registry, known), self._pool).handler(),)
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
+        self._reaper: asyncio.Task[None] | None = None
+
+    def bind(self) -> int:
+        """Take the port; the port taken. Raises StartupError where it is busy."""
+        address = f"{self._config.host}:{self._config.port}"
+        try:
+            port: int = self._grpc.add_insecure_port(address)
+        except RuntimeError:
+            port = 0
+        if not port:
+            raise StartupError(
+                f"cannot listen on {address}: the port is in use or the address is not of this machine"
+            )
+        return port
+
+    async def start(self) -> None:
+        """Serve."""
+        await self._grpc.start()
+        for name in ("", SERVICE):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        self._reaper = asyncio.create_task(self._reap())
+
+    async def stop(self) -> bool:
+        """End what runs, after the grace, and roll back; whether all threads have ended."""
+        await self._health.enter_graceful_shutdown()
+        await self._grpc.stop(self._config.grace_seconds)
+        if self._reaper is not None:
+            self._reaper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reaper
+        for query in self.registry.live():
+            query.cancel()
+        loop = asyncio.get_running_loop()
+        closing = loop.run_in_executor(self._pool, self.sessions.close_all)
+        await asyncio.wait({closing}, timeout=_STOP_SECONDS)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._guard.close()
+        deadline = loop.time() + _STOP_SECONDS
+        while loop.time() < deadline and any(thread.is_alive() for thread in self._pool._threads):
+            await asyncio.sleep(0.02)
+        return not any(thread.is_alive() for thread in self._pool._threads)
+
+    async def _reap(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_REAP_SECONDS)
+            try:
+                await loop.run_in_executor(self._pool, self.registry.reap)
+                await loop.run_in_executor(self._pool, self.sessions.reap)
+            except Exception:
+                _log.exception("reaping failed")

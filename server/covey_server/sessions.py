@@ -1,0 +1,307 @@
+"""Who a request comes from in, their session and transactions out; knows no SQL but BEGIN and COMMIT.
+
+A session is found by the token that Handshake issued, else by its cookie, else by the client's connection.
+Clients that keep cookies are told apart even where they share a connection; ADBC keeps none and has a
+connection of its own.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import duckdb
+
+from covey_server.errors import BadRequest, NoSuchThing
+from covey_server.results import Rows
+
+COOKIE = "arrow_flight_session_id"
+
+
+class Cursors(Protocol):
+    """The database as sessions see it."""
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A new DuckDB connection with a transaction context of its own."""
+        ...
+
+
+class Lane:
+    """A DuckDB connection on which statements run one after the other.
+
+    `used` marks the time of the last use. explicit: its statements belong to a transaction begun by the
+    client.
+    """
+
+    explicit = False
+
+    def __init__(self, database: Cursors, schema: str | None) -> None:
+        self._database = database
+        self._schema = schema
+        self._cursor: duckdb.DuckDBPyConnection | None = None
+        self.lock = threading.RLock()
+        self.used = time.monotonic()
+        self.open_rows: Rows | None = None
+
+    @contextmanager
+    def statement(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """The connection, free for the next statement: rows of the one before are spooled."""
+        with self.lock:
+            self.used = time.monotonic()
+            self.settle()
+            try:
+                yield self._connection()
+            finally:
+                self.used = time.monotonic()
+
+    def settle(self) -> None:
+        """Spool the rows that are still open."""
+        with self.lock:
+            if self.open_rows is not None:
+                self.open_rows.spool()
+                self.open_rows = None
+
+    def wrote(self) -> None:
+        """The statement has changed the database."""
+
+    def interrupt(self) -> None:
+        """Stop what DuckDB does on this lane; harmless where it does nothing."""
+        if self._cursor is not None:
+            with suppress(duckdb.Error):
+                self._cursor.interrupt()
+
+    def release(self) -> None:
+        """The statement is over."""
+        with self.lock:
+            if self._cursor is not None:
+                self._cursor.close()
+                self._cursor = None
+
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        if self._cursor is None:
+            self._cursor = self._database.cursor()
+            if self._schema is not None:
+                self._cursor.execute(f"USE {quote(self._schema)}")
+        return self._cursor
+
+    def failed(self) -> None:
+        """The statement failed: nothing to mend where each is a transaction of its own."""
+
+
+class Transaction(Lane):
+    """A lane between BEGIN and COMMIT or ROLLBACK; begins at its first statement.
+
+    DuckDB aborts a transaction at its first error. One that has only read is begun anew, so that a mistyped
+    query does not cost a reader the connection; one that has written stays aborted until its client rolls it
+    back.
+    """
+
+    explicit = True
+
+    def __init__(self, database: Cursors, schema: str | None) -> None:
+        super().__init__(database, schema)
+        self.id = secrets.token_bytes(16)
+        self._begun = False
+        self._dirty = False
+        self._ended = False
+
+    def end(self, commit: bool) -> None:
+        """Commit or roll back, and close the connection. Rows still being fetched stay fetchable."""
+        with self.lock:
+            self.settle()
+            cursor, begun, self._ended = self._cursor, self._begun, True
+            self._begun = False
+            try:
+                if cursor is not None and begun:
+                    cursor.execute("COMMIT" if commit else "ROLLBACK")
+            finally:
+                super().release()
+
+    def wrote(self) -> None:
+        """Remember that there is something to lose."""
+        self._dirty = True
+
+    def release(self) -> None:
+        """The statement is over, the transaction is not."""
+
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        if self._ended:
+            raise NoSuchThing("the transaction has ended")
+        cursor = super()._connection()
+        if not self._begun:
+            cursor.execute("BEGIN TRANSACTION")
+            self._begun = True
+        return cursor
+
+    def failed(self) -> None:
+        """The statement failed: begin anew where nothing is lost by it."""
+        with self.lock:
+            if self._begun and not self._dirty and self._cursor is not None:
+                self.settle()
+                self._begun = False
+                with suppress(duckdb.Error):
+                    self._cursor.execute("ROLLBACK")
+
+
+@dataclass
+class Session:
+    """One client's options and open transactions; found by `key`, a token, a cookie or a connection."""
+
+    id: str = field(default_factory=lambda: secrets.token_hex(16))
+    schema: str | None = None
+    transactions: dict[bytes, Transaction] = field(default_factory=dict)
+    sql_transaction: Transaction | None = None
+    keeps_cookies: bool = False
+    used: float = field(default_factory=time.monotonic)
+
+
+class Sessions:
+    """All sessions and transactions; methods may be called from any thread."""
+
+    def __init__(self, database: Cursors, session_ttl: float, transaction_ttl: float) -> None:
+        self._database = database
+        self._session_ttl = session_ttl
+        self._transaction_ttl = transaction_ttl
+        self._lock = threading.Lock()
+        self._by_id: dict[str, Session] = {}
+        self._by_peer: dict[str, Session] = {}
+        self._owners: dict[bytes, Session] = {}
+
+    def issue(self) -> Session:
+        """A new session whose id is handed to the client as its token."""
+        with self._lock:
+            return self._add(Session())
+
+    def find(self, token: str | None, cookie: str | None, peer: str) -> Session:
+        """The session of a request; a new one where there is none yet."""
+        with self._lock:
+            session = self._by_id.get(token or "")
+            if session is None and cookie is not None:
+                session = self._by_id.get(cookie)
+                if session is not None and not session.keeps_cookies:
+                    # A client that keeps its cookie is never found by its connection again.
+                    session.keeps_cookies = True
+                    self._by_peer = {key: held for key, held in self._by_peer.items() if held is not session}
+            if session is None:
+                session = self._by_peer.get(peer)
+            if session is None:
+                session = self._by_peer[peer] = self._add(Session())
+            session.used = time.monotonic()
+            return session
+
+    def begin(self, session: Session) -> Transaction:
+        """Open a transaction."""
+        transaction = Transaction(self._database, session.schema)
+        with self._lock:
+            session.transactions[transaction.id] = transaction
+            self._owners[transaction.id] = session
+        return transaction
+
+    def transaction(self, identity: bytes) -> Transaction:
+        """An open transaction by its id. Raises NoSuchThing."""
+        with self._lock:
+            owner = self._owners.get(identity)
+            if owner is None:
+                raise NoSuchThing("the transaction is unknown, has ended or has expired")
+            transaction = owner.transactions[identity]
+            transaction.used = owner.used = time.monotonic()
+            return transaction
+
+    def end(self, transaction: Transaction, commit: bool) -> None:
+        """Commit or roll back; the transaction is gone either way."""
+        with self._lock:
+            owner = self._owners.pop(transaction.id, None)
+            if owner is not None:
+                del owner.transactions[transaction.id]
+                if owner.sql_transaction is transaction:
+                    owner.sql_transaction = None
+        transaction.end(commit)
+
+    def successor(self, session: Session, transaction: bytes | None) -> bytes | None:
+        """The transaction in which a statement prepared in `transaction` runs now.
+
+        Drivers keep a prepared statement over commit and rollback: it goes on in the session's next
+        transaction.
+        """
+        with self._lock:
+            if not transaction or transaction in self._owners:
+                return transaction
+            return next(iter(session.transactions)) if len(session.transactions) == 1 else None
+
+    def lane(self, session: Session, transaction: bytes | None, join: bool = False) -> Lane:
+        """Where a statement runs: in the named transaction, in one begun in SQL, else on its own.
+
+        join: a request that cannot name its transaction (bulk ingestion, metadata) takes the session's only
+        open one.
+        """
+        if transaction:
+            return self.transaction(transaction)
+        if session.sql_transaction is not None:
+            return session.sql_transaction
+        if join and len(session.transactions) == 1:
+            return next(iter(session.transactions.values()))
+        return Lane(self._database, session.schema)
+
+    def set_schema(self, session: Session, schema: str) -> None:
+        """Make a schema the default of the session's later statements.
+
+        Raises BadRequest where there is none.
+        """
+        cursor = self._database.cursor()
+        try:
+            cursor.execute(f"USE {quote(schema)}")
+        except duckdb.CatalogException:
+            raise BadRequest(f"there is no schema {schema!r}") from None
+        finally:
+            cursor.close()
+        session.schema = schema
+
+    def close(self, session: Session) -> None:
+        """Forget a session and roll back what it has open."""
+        with self._lock:
+            self._by_id.pop(session.id, None)
+            self._by_peer = {peer: held for peer, held in self._by_peer.items() if held is not session}
+            open_transactions = list(session.transactions.values())
+        for transaction in open_transactions:
+            self.end(transaction, commit=False)
+
+    def close_all(self) -> None:
+        """Roll back everything."""
+        for session in list(self._by_id.values()):
+            self.close(session)
+
+    def reap(self) -> None:
+        """Roll back transactions and forget sessions that nobody has used for their time to live."""
+        now = time.monotonic()
+        with self._lock:
+            sessions = list(self._by_id.values())
+            idle = [
+                transaction
+                for session in sessions
+                for transaction in session.transactions.values()
+                if now - transaction.used > self._transaction_ttl
+            ]
+        for transaction in idle:
+            # A statement that runs holds the lock: its transaction is not idle.
+            if transaction.lock.acquire(blocking=False):
+                try:
+                    self.end(transaction, commit=False)
+                finally:
+                    transaction.lock.release()
+        for session in sessions:
+            if not session.transactions and now - session.used > self._session_ttl:
+                self.close(session)
+
+    def _add(self, session: Session) -> Session:
+        self._by_id[session.id] = session
+        return session
+
+
+def quote(name: str) -> str:
+    """An SQL identifier that means exactly this name."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,133 @@
+"""A checked statement and its parameters in, what it will yield out; runs nothing.
+
+This is the one module that uses DuckDB's private binding functions: nothing public tells the types of a
+statement's parameters, or its result's schema, without running it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import _duckdb
+import duckdb
+import pyarrow as pa
+
+from covey_server.errors import BadRequest
+from covey_server.framing import plain_schema
+from covey_server.guard import Checked
+
+Parameters = Sequence[object] | Mapping[str, object]
+
+EMPTY = pa.schema([])
+
+TYPE_NAME = "ARROW:FLIGHT:SQL:TYPE_NAME"
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What DuckDB says about a statement.
+
+    schema: of the rows it yields, without columns for one that yields none; parameters: their schema, named
+    as in the statement. counts: it tells how many rows it changed. eager: it changes something, so it has to
+    run at once.
+    """
+
+    schema: pa.Schema
+    parameters: pa.Schema
+    update: bool
+    counts: bool
+    eager: bool
+
+
+def outline(
+    cursor: duckdb.DuckDBPyConnection, checked: Checked, parameters: Parameters | None = None
+) -> Outline:
+    """Bind a statement, with its parameters where they are known. Raises duckdb.Error."""
+    values = None if parameters is None else parameter_values(parameters)
+    names, types, found, kind, deferred, writes = cursor._bind(checked.sql, with_writes=True, values=values)
+    if values is None and found and any(str(name) == "UNKNOWN" for name in types):
+        # What an untyped parameter yields is only known once it has a value; NULL stands for it.
+        names, types, *_ = cursor._bind(checked.sql, with_writes=True, values=_nulls(found))
+    update = kind != "query_result"
+    if deferred and not update:
+        # A PIVOT without its values has to look at them.
+        relation = cursor.sql(checked.sql, params=values)
+        names, types = relation.columns, relation.types
+    return Outline(
+        schema=EMPTY if update else result_schema(cursor, names, types),
+        parameters=_parameter_schema(cursor, found),
+        update=update,
+        counts=kind == "changed_rows",
+        eager=update or writes or checked.eager,
+    )
+
+
+def select_schema(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object]) -> pa.Schema:
+    """What a SELECT yields."""
+    names, types, *_ = cursor._bind(sql, with_writes=True, values=list(parameters) or None)
+    return result_schema(cursor, names, types)
+
+
+def result_schema(
+    cursor: duckdb.DuckDBPyConnection, names: Sequence[str], types: Sequence[object]
+) -> pa.Schema:
+    """The schema to announce and to stream: plain, each field with its DuckDB type's name."""
+    schema = _duckdb._arrow_schema(list(names), [str(kind) for kind in types], connection=cursor)
+    return described(plain_schema(schema), [str(kind) for kind in types])
+
+
+def described(schema: pa.Schema, types: Sequence[str]) -> pa.Schema:
+    """The schema with the DuckDB types' names as field metadata."""
+    return pa.schema(
+        [
+            field.with_metadata({**(field.metadata or {}), TYPE_NAME: _short(kind)})
+            for field, kind in zip(schema, types, strict=True)
+        ]
+    )
+
+
+def parameter_rows(table: pa.Table | None, expected: pa.Schema | None = None) -> list[Parameters]:
+    """Rows of bound values, a list each, or a mapping where the statement's parameters have names.
+
+    Clients name columns "0", "1", … or like the parameters, or not at all. Raises BadRequest for a wrong
+    number.
+    """
+    if table is None or table.num_columns == 0:
+        return []
+    names = [name.lstrip("$:@") for name in table.column_names]
+    if expected is not None and len(expected) != table.num_columns:
+        raise BadRequest(
+            f"the statement has {len(expected)} parameters, and {table.num_columns} values were bound"
+        )
+    rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    wanted = [] if expected is None else expected.names
+    if not wanted or all(name.isdigit() for name in wanted):
+        return [list(row) for row in rows]
+    if set(names) != set(wanted):
+        names = wanted
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def parameter_values(parameters: Parameters) -> list[object] | dict[str, object]:
+    """Parameters in the form DuckDB takes."""
+    return dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
+
+
+def _parameter_schema(cursor: duckdb.DuckDBPyConnection, found: Sequence[tuple[str, Any]]) -> pa.Schema:
+    ordered = sorted(found, key=lambda item: (int(item[0]) if item[0].isdigit() else 0, item[0]))
+    # A text converts to whatever an untyped parameter turns out to be.
+    types = ["VARCHAR" if str(kind) == "UNKNOWN" else str(kind) for _, kind in ordered]
+    return plain_schema(_duckdb._arrow_schema([name for name, _ in ordered], types, connection=cursor))
+
+
+def _nulls(found: Sequence[tuple[str, Any]]) -> list[object] | dict[str, object]:
+    if all(name.isdigit() for name, _ in found):
+        return [None] * max(int(name) for name, _ in found)
+    return {name: None for name, _ in found}
+
+
+def _short(kind: str) -> str:
+    """A type's name as drivers show it."""
+    return "ENUM" if kind.startswith("ENUM(") else kind
