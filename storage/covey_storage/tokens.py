@@ -6,18 +6,15 @@ slots from `start` up to `stop`, which its name says:
     tokens-<start>-<stop>.arrow   key: fixed_size_binary[16]; tokens: large_list<int32>, in slot order
     index-<start>-<stop>.arrow    prefix: uint64, the first eight bytes of the keys, ascending; slot: int32
 
-Files are written under another name and renamed when complete. Small neighbours are merged as they are
-appended (old files go after the new one has its name), so a column has few files however it grew, and a
-reader that meets both takes the longer one. An index is a shortcut: slots without one are indexed in memory
-by whoever opens the column.
+Small neighbours are merged as they are appended (old files go after the new one has its name), so a column
+has few files however it grew, and a reader that meets both takes the longer one. An index is a shortcut:
+slots without one are indexed in memory by whoever opens the column.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,12 +25,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from covey_storage import slot_files
 from covey_storage.errors import NotFound, StorageError
+from covey_storage.slot_files import SlotFile
 
 KEY = np.dtype("V16")
 """A text's key: the MD5 of its UTF-8 bytes, DuckDB's `unhex(md5(text))`."""
 
-_NAME = re.compile(r"(tokens|index)-(\d{10})-(\d{10})\.arrow", re.ASCII)
 _MERGED_BYTES = 64 << 20
 _TOKENS = pa.schema([("key", pa.binary(16)), ("tokens", pa.large_list(pa.field("item", pa.int32(), False)))])
 _INDEX = pa.schema([("prefix", pa.uint64()), ("slot", pa.int32())])
@@ -126,9 +124,12 @@ class TokenColumnWriter:
         self.folder = Path(folder)
         self._durable = durable
         self.folder.mkdir(parents=True, exist_ok=True)
-        for left in self.folder.glob("*.part"):
-            left.unlink(missing_ok=True)
-        self._slots = TokenColumn(self.folder)._view.slots
+        slot_files.remove_parts(self.folder)
+        self._slots = len(TokenColumn(self.folder))
+        for file in slot_files.listing(self.folder, "index"):
+            # An index may outlive its slots in a power cut; it must not meet the slots that come instead.
+            if file.stop > self._slots:
+                file.path(self.folder).unlink()
 
     def append(self, keys: NDArray[np.void], offsets: NDArray[np.int64], ids: NDArray[np.int32]) -> None:
         """Add texts as the next slots: key V16 [n], offsets int64 [n + 1] into ids, int32.
@@ -149,16 +150,16 @@ class TokenColumnWriter:
         start, stop = self._slots, self._slots + len(keys)
         batches = [_token_batch(keys, offsets, ids)]
         size, replaced = batches[0].nbytes, []
-        for name in reversed(_chain(self.folder, "tokens")):
-            path = name.path(self.folder)
-            older = _read(path)
+        for file in reversed(slot_files.chain(self.folder, "tokens")):
+            path = file.path(self.folder)
+            older = slot_files.read(path)
             if older.nbytes > size or older.nbytes + size > _MERGED_BYTES:
                 break
             batches.insert(0, older)
             size += older.nbytes
-            start = name.start
+            start = file.start
             replaced.append(path)
-        self._write(_Name("tokens", start, stop), pa.Table.from_batches(batches), replaced)
+        self._write(SlotFile("tokens", start, stop), pa.Table.from_batches(batches), replaced)
         self._slots = stop
         self._write_index()
 
@@ -170,58 +171,36 @@ class TokenColumnWriter:
         while stored and len(stored[-1].prefixes) <= sum(len(part.prefixes) for part in parts):
             part = stored.pop()
             parts.append(part)
-            replaced.append(part.name.path(self.folder))
+            replaced.append(part.file.path(self.folder))
         index = _Index.merge(parts)
         batch = pa.record_batch([pa.array(index.prefixes), pa.array(index.slots)], schema=_INDEX)
-        self._write(index.name, pa.Table.from_batches([batch]), replaced)
+        self._write(index.file, pa.Table.from_batches([batch]), replaced)
 
-    def _write(self, name: _Name, table: pa.Table, replaced: list[Path]) -> None:
-        path = name.path(self.folder)
-        part = path.with_suffix(".part")
-        with part.open("wb") as file:
-            with pa.ipc.new_file(file, table.schema) as writer:
-                writer.write_table(table.combine_chunks())
-            file.flush()
-            if self._durable:
-                os.fsync(file.fileno())
-        part.replace(path)
-        for old in replaced:
-            old.unlink(missing_ok=True)
-
-
-@dataclass(frozen=True)
-class _Name:
-    """What a file's name says."""
-
-    kind: str
-    start: int
-    stop: int
-
-    def path(self, folder: Path) -> Path:
-        return folder / f"{self.kind}-{self.start:010d}-{self.stop:010d}.arrow"
+    def _write(self, file: SlotFile, table: pa.Table, replaced: list[Path]) -> None:
+        slot_files.write(self.folder, file, table, replaced, durable=self._durable)
 
 
 @dataclass(frozen=True)
 class _Segment:
     """The slots from `start` on that one file holds; all arrays are views into it."""
 
-    name: _Name
+    file: SlotFile
     keys: NDArray[np.void]
     offsets: NDArray[np.int64]
     values: NDArray[np.int32]
 
     @property
     def start(self) -> int:
-        return self.name.start
+        return self.file.start
 
     @staticmethod
-    def open(folder: Path, name: _Name) -> _Segment:
-        batch = _read(name.path(folder))
+    def open(folder: Path, file: SlotFile) -> _Segment:
+        batch = slot_files.read(file.path(folder))
         key, tokens = batch.column("key"), batch.column("tokens")
-        if batch.num_rows != name.stop - name.start:
-            raise StorageError(f"{name.path(folder)} is damaged: it holds {batch.num_rows} texts")
+        if batch.num_rows != file.stop - file.start:
+            raise StorageError(f"{file.path(folder)} is damaged: it holds {batch.num_rows} texts")
         return _Segment(
-            name,
+            file,
             np.frombuffer(key.buffers()[1], KEY, batch.num_rows),
             np.frombuffer(tokens.buffers()[1], np.int64, batch.num_rows + 1),
             tokens.values.to_numpy(zero_copy_only=True),
@@ -232,33 +211,33 @@ class _Segment:
 class _Index:
     """Where the keys of a range of slots are: the keys' first halves ascending, and each one's slot."""
 
-    name: _Name
+    file: SlotFile
     prefixes: NDArray[np.uint64]
     slots: NDArray[np.int32]
 
     @staticmethod
-    def open(folder: Path, name: _Name) -> _Index:
-        batch = _read(name.path(folder))
-        return _Index(name, batch.column("prefix").to_numpy(), batch.column("slot").to_numpy())
+    def open(folder: Path, file: SlotFile) -> _Index:
+        batch = slot_files.read(file.path(folder))
+        return _Index(file, batch.column("prefix").to_numpy(), batch.column("slot").to_numpy())
 
     @staticmethod
     def merge(parts: Sequence[_Index]) -> _Index:
-        start, stop = min(part.name.start for part in parts), max(part.name.stop for part in parts)
+        start, stop = min(part.file.start for part in parts), max(part.file.stop for part in parts)
         # The lowest slot comes first among equal prefixes.
-        parts = sorted(parts, key=lambda part: part.name.start)
+        parts = sorted(parts, key=lambda part: part.file.start)
         prefixes = np.concatenate([part.prefixes for part in parts])
         order = np.argsort(prefixes, kind="stable")
         slots = np.concatenate([part.slots for part in parts])
-        return _Index(_Name("index", start, stop), prefixes[order], slots[order])
+        return _Index(SlotFile("index", start, stop), prefixes[order], slots[order])
 
     @staticmethod
     def build(segments: Sequence[_Segment], start: int, stop: int) -> _Index:
         parts = [
-            segment.keys[max(0, start - segment.start) :] for segment in segments if segment.name.stop > start
+            segment.keys[max(0, start - segment.start) :] for segment in segments if segment.file.stop > start
         ]
         prefixes = _halves(_concatenate(parts, KEY))[:, 0]
         order = np.argsort(prefixes, kind="stable")
-        return _Index(_Name("index", start, stop), prefixes[order], (start + order).astype(np.int32))
+        return _Index(SlotFile("index", start, stop), prefixes[order], (start + order).astype(np.int32))
 
     def find(self, wanted: NDArray[np.uint64], view: _View) -> NDArray[np.int32]:
         """The slot of each key, given as halves [n, 2]; -1 where this index does not lead to it."""
@@ -301,20 +280,23 @@ class _View:
 
     @staticmethod
     def _open(folder: Path, before: _View | None) -> _View:
-        known = {} if before is None else {segment.name: segment for segment in before.segments}
-        indexed = {} if before is None else {index.name: index for index in before.indexes}
-        segments = [known.get(name) or _Segment.open(folder, name) for name in _chain(folder, "tokens")]
-        stop = segments[-1].name.stop if segments else 0
-        names = [name for name in _chain(folder, "index") if name.stop <= stop]
-        indexes = [indexed.get(name) or _Index.open(folder, name) for name in names]
-        end = names[-1].stop if names else 0
+        # Listed first: what is indexed is then among the tokens, unless a power cut took those.
+        index_files = slot_files.chain(folder, "index")
+        known = {} if before is None else {segment.file: segment for segment in before.segments}
+        indexed = {} if before is None else {index.file: index for index in before.indexes}
+        token_files = slot_files.chain(folder, "tokens")
+        segments = [known.get(file) or _Segment.open(folder, file) for file in token_files]
+        stop = token_files[-1].stop if token_files else 0
+        index_files = [file for file in index_files if file.stop <= stop]
+        indexes = [indexed.get(file) or _Index.open(folder, file) for file in index_files]
+        end = index_files[-1].stop if index_files else 0
         if end < stop:
-            indexes.append(indexed.get(_Name("index", end, stop)) or _Index.build(segments, end, stop))
+            indexes.append(indexed.get(SlotFile("index", end, stop)) or _Index.build(segments, end, stop))
         return _View(tuple(segments), tuple(indexes))
 
     @property
     def slots(self) -> int:
-        return self.segments[-1].name.stop if self.segments else 0
+        return self.segments[-1].file.stop if self.segments else 0
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
@@ -332,34 +314,6 @@ class _View:
             segment, chosen = self.segments[place], places == place
             halves[chosen] = _halves(segment.keys[slots[chosen] - segment.start])[:, 1]
         return halves
-
-
-def _chain(folder: Path, kind: str) -> list[_Name]:
-    """The files that hold slots 0, 1, 2…: from each slot on, the longest there is."""
-    longest: dict[int, int] = {}
-    for entry in os.listdir(folder):
-        match = _NAME.fullmatch(entry)
-        if match and match[1] == kind:
-            start, stop = int(match[2]), int(match[3])
-            longest[start] = max(stop, longest.get(start, 0))
-    names, at = [], 0
-    while at in longest:
-        names.append(_Name(kind, at, longest[at]))
-        at = longest[at]
-    return names
-
-
-def _read(path: Path) -> pa.RecordBatch:
-    """Map a file; its buffers keep the mapping alive, no file stays open."""
-    try:
-        with pa.memory_map(str(path)) as file:
-            return pa.ipc.open_file(file).get_batch(0)
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise StorageError(
-            f"{path} is damaged ({str(error).splitlines()[0]}); remove {path.parent} to build it again"
-        ) from None
 
 
 def _token_batch(

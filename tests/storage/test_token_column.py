@@ -221,3 +221,18 @@ def test_text_keys_are_the_md5_of_utf8() -> None:
     texts = ["", "Spam", "spam", "naïve ☕", "a\0b"]
     keys: NDArray[np.void] = text_keys(texts)
     assert keys.tobytes() == b"".join(hashlib.md5(text.encode()).digest() for text in texts)
+
+
+def test_an_index_that_outlived_its_slots_does_no_harm(tmp_path: Path) -> None:
+    """A power cut may keep the index of slots whose tokens it took."""
+    kept, lost, more = rows(200, 1), rows(100, 2), rows(100, 3)
+    writer = TokenColumnWriter(tmp_path)
+    append(writer, kept)
+    (index,) = files(tmp_path, "index")
+    append(writer, lost)
+    assert len(files(tmp_path, "index")) == 2
+    files(tmp_path, "tokens")[1].unlink()
+    check(TokenColumn(tmp_path), kept)
+    append(TokenColumnWriter(tmp_path), more)
+    check(TokenColumn(tmp_path), kept | more)
+    assert index.exists()

@@ -50,6 +50,7 @@ def reference() -> tokenizers.Tokenizer:
     return loaded
 
 
+@pytest.mark.slow
 def test_smollm_equals_transformers_but_for_digits(
     smollm: Tokenizer, reference: tokenizers.Tokenizer, emails: Path
 ) -> None:
