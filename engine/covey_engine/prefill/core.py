@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from covey_engine.prefill.api import WorkOrder
-from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
+from covey_engine.prefill.errors import EngineError
 from covey_engine.prefill.orders import Column, Limits, Resolved
 from covey_engine.prefill.runner import Runner
 from covey_engine.prefill.scheduler import Report, Scheduler
@@ -78,7 +78,7 @@ class Core:
         begin = time.perf_counter()
         try:
             logits = self._runner.run(chunk)
-        except OutOfDeviceMemory as error:
+        except EngineError as error:
             for ticket in self._scheduler.fail_chunk():
                 self._listener.fail(ticket, error)
             return

@@ -61,10 +61,11 @@ class Packer:
                 contexts.append((address, keys - 1))
             rows.contexts += [(last[node], 1, *context) for context in contexts]
             rows.segment(node.tokens[-1:], node.end - 1, last[node])
-        answers: dict[int, int] = {}
+        read = sorted({last[_solid(prompt.leaf)] for prompt in prompts})
+        index = {row: n for n, row in enumerate(read)}
         for prompt in prompts:
-            prompt.row = answers.setdefault(last[_solid(prompt.leaf)], len(answers))
-        return rows.chunk(list(answers))
+            prompt.row = index[last[_solid(prompt.leaf)]]
+        return rows.chunk(read)
 
     def _above(self, node: Node) -> Node | None:
         """The nearest ancestor that the chunk computes; segments without tokens are in no chunk."""
