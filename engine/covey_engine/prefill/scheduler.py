@@ -257,13 +257,13 @@ class Scheduler:
                 self._running, self._unfinished = [], None
                 return self._part(Packer(self.limits.chunk), request)
             fresh = min(left, node.length - node.done)
-            pairs = fresh * (node.start + node.done) + fresh * (fresh + 1) // 2
-            self._charge(request, fresh, fresh if node.computed else 0, pairs)
             packer.add(node, fresh)
             left -= fresh
         chunk = packer.chunk([])
-        for node in packer.fresh:
-            node.done += packer.fresh[node]
+        for node, fresh in packer.fresh.items():
+            pairs = fresh * (node.start + node.done) + fresh * (fresh + 1) // 2
+            self._charge(request, fresh, fresh if node.computed else 0, pairs)
+            node.done += fresh
         return chunk
 
     def _pack(self, packer: Packer, chosen: list[Request]) -> Chunk:
