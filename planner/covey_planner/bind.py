@@ -1,0 +1,315 @@
+"""From a syntax tree to the logical plan: every name resolved, every AI call bound, or an error with its position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from covey_planner.calls import bind_call, is_aggregate
+from covey_planner.columns import qualify
+from covey_planner.errors import BindError, Unsupported
+from covey_planner.guards import surroundings
+from covey_planner.logical import (
+    All,
+    Any,
+    Ask,
+    Block,
+    Call,
+    Cheap,
+    Condition,
+    Filter,
+    Guard,
+    Logical,
+    Mixed,
+    Node,
+    Not,
+    Value,
+)
+from covey_planner.parse import SITE, Scan, Statement, site_number
+from covey_planner.scope import Catalog, Columns, Scope, describe, position_of
+from covey_planner.sources import FromBinder, FromClause, with_clause, without_calls
+
+BLOCK = "covey_block"
+"""Key in a SELECT's meta: the number of its block; copies keep it."""
+
+_VALUE_CLAUSES = ("distinct", "expressions", "group", "having", "windows", "qualify", "order")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a SELECT stands: the scope around it (None for a derived table) and the CTEs it can see."""
+
+    parent: Scope | None
+    ctes: tuple[exp.CTE, ...]
+
+
+def bind(statement: Statement, catalog: Catalog) -> Logical:
+    """Bind a statement. Raises BindError and Unsupported."""
+    binder = _Binder(statement, catalog)
+    blocks = binder.query(statement.tree, _Place(None, ()))
+    for number, site in enumerate(binder.scan.sites):
+        if number not in binder.bound:
+            raise Unsupported(f"{site.function} at this place is not supported", site.position)
+    return Logical(tuple(blocks))
+
+
+class _Binder:
+    def __init__(self, statement: Statement, catalog: Catalog) -> None:
+        self.scan: Scan = statement.scan
+        self.bound: set[int] = set()
+        self._catalog = catalog
+        self._count = 0
+        self._stored: dict[str, tuple[str, Columns]] = {
+            table.lower(): (table, {name.lower(): (name, kind) for name, kind in columns.items()})
+            for table, columns in catalog.columns().items()
+        }
+        self._holding: set[int] = set()
+        for node in list(statement.tree.walk()):
+            if site_number(node) is not None:
+                self._mark(node)
+
+    def _mark(self, node: exp.Expr) -> None:
+        above: exp.Expr | None = node
+        while above is not None and id(above) not in self._holding:
+            self._holding.add(id(above))
+            above = above.parent
+
+    def _holds(self, node: object) -> bool:
+        """Whether a node of the statement's tree holds an AI call."""
+        return id(node) in self._holding
+
+    def query(self, node: exp.Expr, place: _Place) -> list[Block]:
+        """The blocks of a query, what is read first coming first."""
+        if not self._holds(node):
+            return []
+        blocks: list[Block] = []
+        with_ = node.args.get("with_")
+        if with_ is not None:
+            for cte in with_.expressions:
+                if self._holds(cte) and with_.args.get("recursive") and _reads_itself(cte):
+                    raise Unsupported("an AI call in a recursive CTE is not supported yet", position_of(cte.this))
+                blocks += self.query(cte.this, _Place(None, place.ctes))
+                place = _Place(place.parent, (*place.ctes, cte))
+        match node:
+            case exp.SetOperation():
+                self._only_in(node, ("with_", "this", "expression"), "a set operation")
+                return [*blocks, *self.query(node.this, place), *self.query(node.expression, place)]
+            case exp.Subquery():
+                self._only_in(node, ("with_", "this"), "a query in parentheses")
+                return [*blocks, *self.query(node.this, place)]
+            case exp.Select():
+                return [*blocks, *self._select(node, place)]
+        raise Unsupported(f"an AI call in {node.key.upper()} is not supported", position_of(node))
+
+    def _only_in(self, node: exp.Expr, keys: Sequence[str], name: str) -> None:
+        for key, child in node.args.items():
+            for part in child if isinstance(child, list) else [child]:
+                if key not in keys and self._holds(part):
+                    raise Unsupported(f"an AI call in {key.upper()} of {name} is not supported", position_of(part))
+
+    def _select(self, select: exp.Select, place: _Place) -> list[Block]:
+        inputs = self._inputs(select, place)
+        clauses = [clause for key in ("joins", "where", *_VALUE_CLAUSES) for clause in _clause(select, key)]
+        parts = [join.args.get("on") if isinstance(join, exp.Join) else join for join in clauses]
+        if not any(self._holds(part) for part in parts if part is not None):
+            return inputs
+        self._expand_aliases(select)
+        binder = FromBinder(self._catalog, self._stored, place.ctes, place.parent)
+        clause = binder.bind(select)
+        select.meta[BLOCK] = self._count
+        number, self._count = self._count, self._count + 1
+        inside = _SelectBinder(self, select, place, clause, binder.text)
+        return [*inputs, inside.block(number)]
+
+    def _inputs(self, select: exp.Select, place: _Place) -> list[Block]:
+        """The blocks in FROM."""
+        self._only_in(select, ("with_", "from_", "joins", "where", *_VALUE_CLAUSES), "SELECT")
+        members = [select.args.get("from_"), *(select.args.get("joins") or [])]
+        blocks: list[Block] = []
+        for member in members:
+            table = member.this if member is not None else None
+            if not self._holds(table):
+                continue
+            if not isinstance(table, exp.Subquery) or isinstance(table.this, exp.Table):
+                raise Unsupported("an AI call at this place in FROM is not supported", position_of(table))
+            self._only_in(table, ("this", "with_"), "a derived table")
+            blocks += self.query(table.this, _Place(None, place.ctes))
+        return blocks
+
+    def _expand_aliases(self, select: exp.Select) -> None:
+        """In WHERE, replace an alias of the SELECT list that stands for an AI call by a call of its own."""
+        where = select.args.get("where")
+        aliases = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+        for column in list(where.find_all(exp.Column)) if where is not None else []:
+            meant = aliases.get(column.name.lower()) if not column.table else None
+            if meant is None or not self._holds(meant) or column.find_ancestor(exp.Select) is not select:
+                continue
+            copy = exp.Paren(this=meant.copy())
+            for node in list(copy.walk()):
+                number = site_number(node)
+                if number is not None:
+                    node.set("this", f"{SITE}{len(self.scan.sites)}")
+                    self.scan = replace(self.scan, sites=(*self.scan.sites, self.scan.sites[number]))
+            column.replace(copy)
+            for node in list(copy.walk()):
+                if site_number(node) is not None:
+                    self._mark(node)
+
+
+class _SelectBinder:
+    """Binds the clauses of one SELECT whose FROM is bound."""
+
+    def __init__(self, binder: _Binder, select: exp.Select, place: _Place, clause: FromClause, text: str) -> None:
+        self._binder = binder
+        self._select = select
+        self._place = place
+        self._clause = clause
+        self._text = text
+        self._scope = clause.scope
+
+    def block(self, number: int) -> Block:
+        """The block, its filters in the order of the text."""
+        plan: Node = self._clause.source
+        where = self._select.args.get("where")
+        for root in [*self._clause.conditions, *([where.this] if where is not None else [])]:
+            plan = Filter(plan, self._condition(root))
+        calls: list[exp.Expr] = []
+        nested: list[Block] = []
+        for key in _VALUE_CLAUSES:
+            for clause in _clause(self._select, key):
+                found, blocks = self._split(clause)
+                calls += found
+                nested += blocks
+        values = sorted((self._value(node) for node in calls), key=lambda value: value.call.site)
+        return Block(number, self._select, self._place.ctes, plan, tuple(values), tuple(nested))
+
+    def _condition(self, node: exp.Expr) -> Condition:
+        match node:
+            case exp.Paren():
+                return self._condition(node.this)
+            case exp.And():
+                return All(tuple(self._condition(part) for part in node.flatten()))
+            case exp.Or() if self._binder._holds(node):
+                return Any(tuple(self._condition(part) for part in node.flatten()))
+            case exp.Not() if self._binder._holds(node):
+                return Not(self._condition(node.this))
+            case _ if site_number(node) is not None:
+                return Ask(self._call(node))
+        calls, blocks = self._split(node) if self._binder._holds(node) else ([], [])
+        copy = node.copy()
+        if not (calls or blocks):
+            return Cheap(copy, qualify(copy, self._scope))
+        values = tuple(Value(self._call(call), False, self._guards(call, node, False)) for call in calls)
+        return Mixed(copy, qualify(copy, self._scope), values, tuple(blocks))
+
+    def _split(self, node: exp.Expr) -> tuple[list[exp.Expr], list[Block]]:
+        """The AI calls of this SELECT in an expression, and the blocks of its subqueries."""
+        calls: list[exp.Expr] = []
+        blocks: list[Block] = []
+        for part in _own_nodes(node):
+            if not self._binder._holds(part):
+                continue
+            if site_number(part) is not None:
+                calls.append(part)
+            elif isinstance(part, exp.Query):
+                blocks += self._binder.query(part, _Place(self._scope, self._place.ctes))
+        return calls, blocks
+
+    def _call(self, node: exp.Expr) -> Call:
+        call = bind_call(node, self._binder.scan, self._scope, self._type_of)
+        self._binder.bound.add(call.site)
+        return call
+
+    def _type_of(self, expr: exp.Expr) -> str:
+        """The type by DuckDB, over the relations of this SELECT and those around it."""
+        scope = self._scope.parent
+        body = f"SELECT {expr.sql(dialect='duckdb')} AS a" + (f" FROM {self._text}" if self._text else "")
+        if scope is not None and not all(r in self._clause.source.relations for r in qualify(expr.copy(), self._scope)):
+            return "VARCHAR"
+        body = with_clause(self._place.ctes, without_calls, body) + body
+        return describe(self._binder._catalog, body)[0][1]
+
+    def _value(self, node: exp.Expr) -> Value:
+        call = self._call(node)
+        aggregates = any(argument.expr.find(exp.AggFunc) is not None for argument in call.arguments)
+        grouped = self._aggregates() and not self._before_grouping(node)
+        if aggregates and not grouped:
+            raise BindError("an aggregate stands where rows are not grouped", call.position)
+        return Value(call, grouped, self._guards(node, self._select, grouped))
+
+    def _guards(self, node: exp.Expr, root: exp.Expr, grouped: bool) -> tuple[Guard, ...]:
+        """The guards that can be evaluated where the call is: on rows without aggregates, on groups without windows."""
+        guards: list[Guard] = []
+        for expr, must in surroundings(node, root):
+            own = list(_own_nodes(expr))
+            barred = exp.Window if grouped else (exp.Window, exp.AggFunc)
+            if any(isinstance(part, barred) or isinstance(part, exp.Query) and self._binder._holds(part) for part in own):
+                continue
+            copy = expr.copy()
+            try:
+                guards.append(Guard(copy, qualify(copy, self._scope), must))
+            except BindError:  # a name of the SELECT list, which domain queries do not know
+                continue
+        return tuple(guards)
+
+    def _aggregates(self) -> bool:
+        if self._select.args.get("group") is not None or self._select.args.get("having") is not None:
+            return True
+        clauses = [item for key in ("expressions", "order") for item in _clause(self._select, key)]
+        return any(is_aggregate(part) for item in clauses for part in _own_nodes(item))
+
+    def _before_grouping(self, node: exp.Expr) -> bool:
+        """Whether a call is evaluated on rows: inside an aggregate, or as (part of) what rows are grouped by."""
+        group = self._select.args.get("group")
+        keys = {self._spelled(key) for key in group.expressions} if group is not None else set()
+        part: exp.Expr = node
+        while part is not self._select:
+            parent = part.parent
+            assert parent is not None
+            if parent is group or is_aggregate(part) or self._spelled(part) in keys:
+                return True
+            if parent is self._select and part in self._select.expressions and group is not None:
+                return self._is_key(part, group)
+            if isinstance(part, exp.Filter) and is_aggregate(part.this):
+                return True
+            part = parent
+        return False
+
+    def _is_key(self, item: exp.Expr, group: exp.Group) -> bool:
+        """Whether a projection is a grouping key by its number, its alias, or GROUP BY ALL."""
+        if group.args.get("all"):
+            return not any(is_aggregate(part) for part in _own_nodes(item))
+        number = str(1 + next(n for n, other in enumerate(self._select.expressions) if other is item))
+        keys = {key.name.lower() for key in group.expressions if isinstance(key, exp.Literal | exp.Column)}
+        return number in keys or item.alias.lower() in keys - {""}
+
+    def _spelled(self, node: exp.Expr) -> str:
+        """A spelling that is equal for the same expression at two places, whatever the numbers of its calls."""
+        if not self._binder._holds(node):
+            return node.sql(dialect="duckdb")
+        copy = node.copy()
+        for part in copy.walk():
+            if site_number(part) is not None:
+                part.set("this", SITE)
+        return copy.sql(dialect="duckdb")
+
+
+def _clause(select: exp.Select, key: str) -> list[exp.Expr]:
+    child = select.args.get(key)
+    parts = child if isinstance(child, list) else [child]
+    return [part for part in parts if isinstance(part, exp.Expr)]
+
+
+def _own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Nodes in the order of the text; subqueries and AI calls are given, but not entered."""
+    yield node
+    if isinstance(node, exp.Query) or site_number(node) is not None:
+        return
+    for child in node.iter_expressions():
+        yield from _own_nodes(child)
+
+
+def _reads_itself(cte: exp.CTE) -> bool:
+    return any(table.name.lower() == cte.alias.lower() for table in cte.this.find_all(exp.Table))

@@ -1,0 +1,110 @@
+"""From a boolean tree of AI calls to a decision program: which call is asked next after each answer; no SQL.
+
+A call is asked only while the tree's truth, with the calls not yet asked taken as unknown, is open. Truth is that of
+three-valued logic, so evaluating the tree later with NULL for what was never asked gives the same result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from covey_planner.logical import All, Any, Ask, Call, Condition, Not
+
+_LIMIT = 64
+"""Nodes of a program; a larger tree is asked without short circuit."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Ask `call`; then go to the decision with that index, or end at -1. Later decisions have larger indices."""
+
+    call: Call
+    on_true: int
+    on_false: int
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """A formula over the numbers of calls: all of the parts, any of them, or not the only one."""
+
+    kind: str
+    parts: tuple[_Formula, ...]
+
+
+_Formula = int | _Gate
+
+
+def decide(condition: Condition) -> tuple[Decision, ...]:
+    """The program of a tree that consists of calls only; it begins at index 0."""
+    calls: dict[object, Call] = {}
+    formula = _formula(condition, calls)
+    asked = list(calls.values())
+    program = _Program()
+    if not program.explore(formula):
+        ends = [number + 1 if number + 1 < len(asked) else -1 for number in range(len(asked))]
+        return tuple(Decision(call, end, end) for call, end in zip(asked, ends, strict=True))
+    order = program.order[::-1]
+    index = {rest: number for number, rest in enumerate(order)}
+
+    def target(branch: _Formula | bool) -> int:
+        return -1 if isinstance(branch, bool) else index[branch]
+
+    return tuple(Decision(asked[_first(rest)], *map(target, program.branches[rest])) for rest in order)
+
+
+def _formula(condition: Condition, calls: dict[object, Call]) -> _Formula:
+    match condition:
+        case Ask(call):
+            calls.setdefault(call.identity, call)
+            return list(calls).index(call.identity)
+        case Not(part):
+            return _Gate("not", (_formula(part, calls),))
+        case All(parts):
+            return _Gate("all", tuple(_formula(part, calls) for part in parts))
+        case Any(parts):
+            return _Gate("any", tuple(_formula(part, calls) for part in parts))
+    raise AssertionError("a decision program holds AI calls only")
+
+
+class _Program:
+    """What remains of a formula after each answer to its first call; order: in postorder."""
+
+    def __init__(self) -> None:
+        self.branches: dict[_Formula, tuple[_Formula | bool, _Formula | bool]] = {}
+        self.order: list[_Formula] = []
+
+    def explore(self, rest: _Formula) -> bool:
+        """Visit a formula and what remains of it; False where there is too much."""
+        if rest in self.branches:
+            return True
+        if len(self.branches) >= _LIMIT:
+            return False
+        pair = (_assume(rest, _first(rest), True), _assume(rest, _first(rest), False))
+        self.branches[rest] = pair
+        for branch in pair:
+            if not isinstance(branch, bool) and not self.explore(branch):
+                return False
+        self.order.append(rest)
+        return True
+
+
+def _first(formula: _Formula) -> int:
+    while isinstance(formula, _Gate):
+        formula = formula.parts[0]
+    return formula
+
+
+def _assume(formula: _Formula, call: int, answer: bool) -> _Formula | bool:
+    """What remains of a formula once a call's answer is known."""
+    if isinstance(formula, int):
+        return answer if formula == call else formula
+    rests = [_assume(part, call, answer) for part in formula.parts]
+    left = tuple(rest for rest in rests if not isinstance(rest, bool))
+    if formula.kind == "not":
+        return not rests[0] if isinstance(rests[0], bool) else _Gate("not", left)
+    ends = formula.kind == "any"
+    if any(rest is ends for rest in rests):
+        return ends
+    if not left:
+        return not ends
+    return left[0] if len(left) == 1 else _Gate(formula.kind, left)

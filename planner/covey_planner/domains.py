@@ -1,0 +1,155 @@
+"""SQL of the guarded domain queries: the distinct argument tuples that still matter; never sees a syntax tree.
+
+Only what is connected with the arguments is read: members of FROM are linked by the predicates between them, and a
+domain takes the component around its arguments, so that no cross product arises that the predicates do not ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from covey_planner.logical import Argument
+from covey_planner.physical import Domain, TextArgument
+
+VALUE = "__covey_x"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of FROM as SQL."""
+
+    sql: str
+    relations: frozenset[str]
+    names: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A LEFT, SEMI or ANTI join as SQL; relation: what a LEFT join adds, None for one that only filters."""
+
+    sql: str
+    relation: str | None
+    needs: frozenset[str]
+    names: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A predicate that every row of interest satisfies, as SQL."""
+
+    sql: str
+    relations: frozenset[str]
+    has_subquery: bool = False
+
+
+@dataclass
+class Rows:
+    """What is known of the rows that still matter; grows as answers come in. with_: the WITH clause for a query text."""
+
+    with_: Callable[[str], str]
+    members: list[Member] = field(default_factory=list)
+    extras: list[Extra] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+
+    def inside(self, outer: Rows) -> Rows:
+        """These rows, combined with those of the SELECT around; what is hidden by a name used here is left out."""
+        names = frozenset().union(*(member.names for member in self.members), *(extra.names for extra in self.extras))
+        members = [member for member in outer.members if not member.names & names]
+        extras = [extra for extra in outer.extras if not extra.names & names]
+        known = frozenset().union(*(member.relations for member in [*members, *self.members]))
+        known |= {extra.relation for extra in [*extras, *self.extras] if extra.relation is not None}
+        extras = [extra for extra in extras if extra.needs <= known]
+        links = [link for link in [*outer.links, *self.links] if link.relations <= known and not link.has_subquery]
+        return Rows(self.with_, [*members, *self.members], [*extras, *self.extras], links)
+
+    def component(self, relations: Iterable[str]) -> frozenset[str]:
+        """The relations connected with the given ones, by members, predicates and joins."""
+        found = set(relations)
+        joins = [extra.needs | ({extra.relation} if extra.relation else set()) for extra in self.extras]
+        filters = [extra.needs for extra in self.extras if extra.relation is None]
+        sets = [*(member.relations for member in self.members), *(link.relations for link in self.links), *filters]
+        while True:
+            before = len(found)
+            for together in sets:
+                if together & found:
+                    found |= together
+            for extra, together in zip(self.extras, joins, strict=True):
+                if extra.relation in found:
+                    found |= together
+            if len(found) == before:
+                return frozenset(found)
+
+    def select(self, columns: Sequence[str], component: frozenset[str]) -> str:
+        """`SELECT columns FROM … WHERE …` over a component; predicates without a relation always hold."""
+        text = f"SELECT {', '.join(columns)}"
+        members = [member.sql for member in self.members if member.relations & component]
+        if members:
+            text += " FROM " + " CROSS JOIN ".join(members)
+            for extra in self.extras:
+                wanted = extra.relation in component if extra.relation is not None else extra.needs <= component
+                if wanted and extra.needs <= component:
+                    text += f" {extra.sql}"
+        links = [link.sql for link in self.links if link.relations <= component]
+        if links:
+            text += " WHERE " + " AND ".join(f"({link})" for link in links)
+        return text
+
+
+def key(sql: str) -> str:
+    """The key of a text, as SQL."""
+    return f"unhex(md5(CAST({sql} AS VARCHAR)))"
+
+
+def domain(arguments: Sequence[Argument], rows: Rows, exclude: Sequence[str] = ()) -> Domain:
+    """The distinct tuples of some arguments. exclude: answer tables whose tuples are not wanted."""
+    component = rows.component(frozenset().union(*(argument.relations for argument in arguments)))
+    return domain_of(arguments, rows.select(values(arguments), component), rows.with_, exclude)
+
+
+def domain_of(
+    arguments: Sequence[Argument], inner: str, with_: Callable[[str], str], exclude: Sequence[str] = ()
+) -> Domain:
+    """The domain over a query that yields the arguments as __covey_x0, __covey_x1, …"""
+    count = len(arguments)
+    keys = ", ".join(f"{key(f'{VALUE}{n}')} AS k{n}" for n in range(count))
+    given = " AND ".join(f"{VALUE}{n} IS NOT NULL" for n in range(count))
+    sql = f"SELECT DISTINCT {keys} FROM ({inner}) AS __covey_d WHERE {given}"
+    for table in exclude:
+        same = " AND ".join(f"__covey_e.k{n} = __covey_k.k{n}" for n in range(count))
+        sql = f"SELECT * FROM ({sql}) AS __covey_k WHERE NOT EXISTS (SELECT 1 FROM {table} AS __covey_e WHERE {same})"
+    return Domain(with_(sql) + sql, tuple(_texts(argument, n, inner, with_) for n, argument in enumerate(arguments)))
+
+
+def values(arguments: Sequence[Argument]) -> list[str]:
+    """The arguments as a SELECT list."""
+    return [f"{argument.expr.sql(dialect='duckdb')} AS {VALUE}{n}" for n, argument in enumerate(arguments)]
+
+
+def pairs(anchors: Sequence[Argument], partners: Sequence[Argument], rows: Rows) -> tuple[Domain, Domain, str | None]:
+    """Domains of the two sides, and the query of the pairs where a predicate links the sides."""
+    sides = [
+        rows.component(frozenset().union(*(argument.relations for argument in side))) for side in (anchors, partners)
+    ]
+    if not sides[0] & sides[1]:
+        return domain(anchors, rows), domain(partners, rows), None
+    component = sides[0]
+    linked = pairs_of(rows.select(values([*anchors, *partners]), component), len(anchors), len(partners), rows.with_)
+    both = [domain_of(side, rows.select(values(side), component), rows.with_) for side in (anchors, partners)]
+    return both[0], both[1], linked
+
+
+def pairs_of(inner: str, anchors: int, partners: int, with_: Callable[[str], str]) -> str:
+    """The distinct pairs of key tuples, over a query that yields the anchor's and then the partner's arguments."""
+    names = [f"a{n}" for n in range(anchors)] + [f"p{n}" for n in range(partners)]
+    columns = ", ".join(f"{key(f'{VALUE}{n}')} AS {name}" for n, name in enumerate(names))
+    given = " AND ".join(f"{VALUE}{n} IS NOT NULL" for n in range(len(names)))
+    sql = f"SELECT DISTINCT {columns} FROM ({inner}) AS __covey_d WHERE {given}"
+    return with_(sql) + sql
+
+
+def _texts(argument: Argument, number: int, inner: str, with_: Callable[[str], str]) -> TextArgument:
+    name = f"{VALUE}{number}"
+    texts = f"SELECT {key(name)} AS key, CAST({name} AS VARCHAR) AS text FROM ({inner}) AS __covey_d"
+    sql = f"SELECT key, any_value(text) AS text FROM ({texts} WHERE {name} IS NOT NULL) AS __covey_t GROUP BY key"
+    return TextArgument(argument.text, with_(sql) + sql, argument.table, argument.column)

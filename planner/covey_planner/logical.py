@@ -1,0 +1,284 @@
+"""The logical plan: blocks (SELECTs with AI calls) whose conditions are trees of AI calls and ordinary predicates.
+
+Everything is frozen. A syntax tree held by a node is never changed in place; lowering works on copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from sqlglot import exp
+
+from covey_planner.errors import Position
+from covey_planner.prompts import Template
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of an AI call, with every column qualified.
+
+    text: as written. relations: the relations it reads. table, column: set where it is a stored text column.
+    """
+
+    expr: exp.Expr
+    text: str
+    relations: frozenset[str]
+    table: str | None = None
+    column: str | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """An AI call site. anchor: the relation that must be the anchor of a join, where an option pins it."""
+
+    site: int
+    text: str
+    template: Template
+    arguments: tuple[Argument, ...]
+    position: Position
+    anchor: str | None = None
+
+    @cached_property
+    def identity(self) -> tuple[object, ...]:
+        """Equal for two sites that ask the same question about the same expressions."""
+        return (self.template, self.arguments_identity, self.anchor)
+
+    @cached_property
+    def arguments_identity(self) -> tuple[str, ...]:
+        """Equal for two sites about the same expressions, in the same order."""
+        return tuple(argument.expr.sql(dialect="duckdb") for argument in self.arguments)
+
+    @property
+    def relations(self) -> frozenset[str]:
+        """All relations that the arguments read."""
+        return frozenset().union(*(argument.relations for argument in self.arguments))
+
+    @cached_property
+    def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Argument numbers of the anchor and of the partner; a call about one relation has no partner.
+
+        Arguments that share a relation stand on one side. The anchor is the relation mentioned first, unless an
+        option pins another: the written call decides, so that a plan never changes a prompt.
+        """
+        groups: list[tuple[set[str], list[int]]] = []
+        mentioned = list(dict.fromkeys(part for part in self.template.parts if isinstance(part, int)))
+        for number in mentioned:
+            names, members = set(self.arguments[number].relations), [number]
+            for group in [group for group in groups if group[0] & names]:
+                groups.remove(group)
+                names, members = names | group[0], group[1] + members
+            groups.append((names, members))
+        loose = [member for names, members in groups if not names for member in members]
+        groups = [group for group in groups if group[0]]
+        if len(groups) < 2:
+            return tuple(range(len(self.arguments))), ()
+        groups.sort(key=lambda group: (self.anchor not in group[0], mentioned.index(min(group[1], key=mentioned.index))))
+        anchors = sorted([*groups[0][1], *loose])
+        return tuple(anchors), tuple(sorted(set(mentioned) - set(anchors)))
+
+    @property
+    def is_join(self) -> bool:
+        """Whether the question is about pairs of rows of two relations."""
+        return bool(self.sides[1])
+
+
+@dataclass(frozen=True)
+class Cheap:
+    """An ordinary predicate."""
+
+    expr: exp.Expr
+    relations: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """An AI call as a predicate."""
+
+    call: Call
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """An expression that holds AI calls in another place than a boolean tree, or subqueries with AI calls in them."""
+
+    expr: exp.Expr
+    relations: frozenset[str]
+    values: tuple[Value, ...]
+    blocks: tuple[Block, ...]
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The AI calls in the expression itself."""
+        return tuple(value.call for value in self.values)
+
+
+@dataclass(frozen=True)
+class Not:
+    """Negation, three-valued."""
+
+    part: Condition
+
+
+@dataclass(frozen=True)
+class All:
+    """Conjunction, three-valued."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Any:
+    """Disjunction, three-valued."""
+
+    parts: tuple[Condition, ...]
+
+
+Condition = Cheap | Ask | Mixed | Not | All | Any
+
+
+@dataclass(frozen=True)
+class Item:
+    """A member of FROM that is joined by an inner or cross join: one relation, or several that stay as written.
+
+    position: index of its last join in the SELECT's list of joins, -1 for the first member alone.
+    """
+
+    relations: frozenset[str]
+    first: exp.Expr
+    joins: tuple[exp.Expr, ...] = ()
+    position: int = -1
+
+
+@dataclass(frozen=True)
+class Attached:
+    """A LEFT, SEMI or ANTI join whose right side is `relation`; needs: the relations that its ON reads besides."""
+
+    relation: str
+    kind: Literal["LEFT", "SEMI", "ANTI"]
+    table: exp.Expr
+    on: exp.Expr
+    needs: frozenset[str]
+    position: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a block reads: members joined by inner joins, then attached joins in order.
+
+    insertable: whether an answer table may be joined in; not where COLUMNS(…) or a comma before a FULL JOIN forbids it.
+    """
+
+    items: tuple[Item, ...]
+    attached: tuple[Attached, ...] = ()
+    insertable: bool = True
+
+    @property
+    def relations(self) -> frozenset[str]:
+        """All relations in the source."""
+        own = (item.relations for item in self.items)
+        return frozenset().union(*own, (join.relation for join in self.attached))
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The rows of `input` for which `condition` is true."""
+
+    input: Node
+    condition: Condition
+
+
+Node = Source | Filter
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A condition without which the answer of a call does not matter: `expr` must (not) be true, or must not be false."""
+
+    expr: exp.Expr
+    relations: frozenset[str]
+    must: Literal["be true", "not be true", "not be false"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """An AI call whose answer is used as a value: SELECT list, CASE, GROUP BY, HAVING, ORDER BY, QUALIFY.
+
+    grouped: it is evaluated after GROUP BY, on groups. guards: when it is evaluated at all.
+    """
+
+    call: Call
+    grouped: bool
+    guards: tuple[Guard, ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """A SELECT that holds AI calls, or that encloses a correlated subquery which does.
+
+    select: the syntax tree. ctes: those it can see. plan: filters over the source. values: answers needed after the
+    filters, in the order of the text. nested: blocks in the SELECT list and later clauses.
+    """
+
+    number: int
+    select: exp.Select
+    ctes: tuple[exp.CTE, ...]
+    plan: Node
+    values: tuple[Value, ...] = ()
+    nested: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True)
+class Logical:
+    """All blocks of a statement that are not inside another's expressions; what a block reads comes before it."""
+
+    blocks: tuple[Block, ...]
+
+
+def filters(node: Node) -> tuple[Source, tuple[Condition, ...]]:
+    """The source under a chain of filters, and their conditions, the first applied first."""
+    conditions: list[Condition] = []
+    while isinstance(node, Filter):
+        conditions.append(node.condition)
+        node = node.input
+    return node, tuple(reversed(conditions))
+
+
+def leaves(condition: Condition) -> Iterator[Cheap | Ask | Mixed]:
+    """The leaves of a boolean tree, in order."""
+    match condition:
+        case Not(part):
+            yield from leaves(part)
+        case All(parts) | Any(parts):
+            for part in parts:
+                yield from leaves(part)
+        case leaf:
+            yield leaf
+
+
+def map_leaves(condition: Condition, change: Callable[[Cheap | Ask | Mixed], Condition]) -> Condition:
+    """The tree with every leaf replaced."""
+    match condition:
+        case Not(part):
+            return Not(map_leaves(part, change))
+        case All(parts):
+            return All(tuple(map_leaves(part, change) for part in parts))
+        case Any(parts):
+            return Any(tuple(map_leaves(part, change) for part in parts))
+        case leaf:
+            return change(leaf)
+
+
+def is_cheap(condition: Condition) -> bool:
+    """Whether no model is needed to decide it."""
+    return all(isinstance(leaf, Cheap) for leaf in leaves(condition))
+
+
+def relations_of(condition: Condition) -> frozenset[str]:
+    """The relations a condition reads."""
+    found: set[str] = set()
+    for leaf in leaves(condition):
+        found |= leaf.call.relations if isinstance(leaf, Ask) else leaf.relations
+    return frozenset(found)

@@ -1,0 +1,282 @@
+"""From the logical to the physical plan: steps in dependency order, then the residual; never runs SQL.
+
+A block's filters become steps one after another; each leaves answers that the domains of the later ones use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from covey_planner.decision import decide
+from covey_planner.domains import Extra, Link, Member, Rows
+from covey_planner.errors import Unsupported
+from covey_planner.logical import All, Any, Ask, Block, Call, Cheap, Condition, Logical, Mixed, Not, Source, Value
+from covey_planner.logical import filters, is_cheap, leaves, relations_of
+from covey_planner.parse import site_number
+from covey_planner.physical import PhysicalPlan
+from covey_planner.profiles import PromptProfile
+from covey_planner.residual import Answers, Insertion, Rewrites, grouped_query
+from covey_planner.rules.share_documents import documents
+from covey_planner.sources import with_clause
+from covey_planner.steps import Steps
+
+_MUST = {"be true": "({}) IS TRUE", "not be true": "({}) IS NOT TRUE", "not be false": "({}) IS DISTINCT FROM FALSE"}
+
+
+def lower(logical: Logical, tree: exp.Query, profile: PromptProfile) -> PhysicalPlan:
+    """The physical plan of a bound statement."""
+    lowering = _Lowering(logical, profile)
+    for block in logical.blocks:
+        lowering.block(block, None)
+    return PhysicalPlan(tuple(lowering.steps.done), lowering.rewrites.sql(tree), profile.name)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """A block while it is lowered; rows grows. outer: the rows of the SELECT around a subquery."""
+
+    block: Block
+    source: Source
+    rows: Rows
+    outer: Rows | None
+
+    def reach(self, guards: Sequence[Link]) -> Rows:
+        """The rows for a domain query: this block's and those around it, under additional conditions."""
+        rows = Rows(self.rows.with_, self.rows.members, self.rows.extras, [*self.rows.links, *guards])
+        return rows if self.outer is None else rows.inside(self.outer)
+
+    @property
+    def insertable(self) -> bool:
+        """Whether answer tables can be joined into the block's FROM."""
+        return self.source.insertable and bool(self.source.items)
+
+
+class _Lowering:
+    def __init__(self, logical: Logical, profile: PromptProfile) -> None:
+        self.steps = Steps(profile, (call for block in logical.blocks for call in _calls(block)))
+        self.rewrites = Rewrites()
+        self._aliases = 0
+
+    def block(self, block: Block, outer: Rows | None) -> None:
+        """Lower a block, everything it reads being lowered."""
+        source, conditions = filters(block.plan)
+        frame = _Frame(block, source, self._rows(block, source), outer)
+        required: dict[object, str] = {}
+        for condition in conditions:
+            self._filter(frame, condition)
+            for call, positive in _required(condition):
+                required[call.identity] = "TRUE" if positive else "FALSE"
+        for value in block.values:
+            if value.call.identity in required and not value.grouped:
+                self.rewrites.sites[value.call.site] = required[value.call.identity]
+        for nested in block.nested:
+            self.block(nested, frame.reach(()))
+        self._values(frame, [value for value in block.values if value.call.site not in self.rewrites.sites])
+
+    def _rows(self, block: Block, source: Source) -> Rows:
+        """All rows of the block's FROM."""
+        rows = Rows(lambda text: with_clause(block.ctes, self.rewrites.apply, text))
+        for item in source.items:
+            parts = [self.rewrites.sql(part).strip() for part in (item.first, *item.joins)]
+            sql = " ".join(f"CROSS JOIN {part[1:]}" if part.startswith(",") else part for part in parts)
+            rows.members.append(Member(f"({sql})" if item.joins else sql, item.relations, _names(item.relations)))
+        for join in source.attached:
+            sql = f"{join.kind} JOIN {self.rewrites.sql(join.table)} ON {self.rewrites.sql(join.on)}"
+            adds = join.relation if join.kind == "LEFT" else None
+            rows.extras.append(Extra(sql, adds, join.needs, _names({join.relation})))
+        return rows
+
+    def _filter(self, frame: _Frame, condition: Condition) -> None:
+        """Lower one of a block's filters and note what holds for the rows that pass it."""
+        parts = condition.parts if isinstance(condition, All) else (condition,)
+        calls = [part.call for part in parts if isinstance(part, Ask) and part.call.is_join]
+        if len(calls) == len(parts) and documents(condition) is not None and frame.insertable:
+            answers = self._program(frame, condition, ())
+            self._insert_join(frame, calls[-1], answers[calls[-1].identity])
+            return
+        self._ask(frame, condition, ())
+        frame.rows.links.append(self._link(condition))
+
+    def _link(self, condition: Condition, form: str = "{}") -> Link:
+        exprs = [leaf.expr for leaf in leaves(condition) if isinstance(leaf, Cheap | Mixed)]
+        subquery = any(expr.find(exp.Query) is not None for expr in exprs)
+        return Link(form.format(self._truth(condition)), relations_of(condition), subquery)
+
+    def _truth(self, condition: Condition) -> str:
+        """A condition as SQL, its calls answered."""
+        match condition:
+            case Ask(call):
+                return self.rewrites.sites[call.site]
+            case Not(part):
+                return f"NOT ({self._truth(part)})"
+            case All(parts):
+                return " AND ".join(f"({self._truth(part)})" for part in parts)
+            case Any(parts):
+                return " OR ".join(f"({self._truth(part)})" for part in parts)
+            case Cheap(expr=expr) | Mixed(expr=expr):
+                return self.rewrites.sql(expr)
+
+    def _ask(self, frame: _Frame, condition: Condition, guards: Sequence[Link]) -> None:
+        """Ask what a condition needs, for rows on which it is still open."""
+        if is_cheap(condition):
+            return
+        if documents(condition) is not None:
+            self._program(frame, condition, guards)
+            return
+        match condition:
+            case All(parts) | Any(parts):
+                form = "({}) IS TRUE" if isinstance(condition, All) else "({}) IS NOT TRUE"
+                for part in parts:
+                    self._ask(frame, part, guards)
+                    guards = [*guards, self._link(part, form)]
+            case Mixed(values=wanted, blocks=blocks):
+                for block in blocks:
+                    self.block(block, frame.reach(guards))
+                for value in wanted:
+                    answers = self.steps.value(frame.reach([*guards, *self._guards([value])]), value.call)
+                    self.rewrites.sites[value.call.site] = answers.value(self._alias())
+
+    def _program(self, frame: _Frame, condition: Condition, guards: Sequence[Link]) -> dict[object, Answers]:
+        """One step for a tree of calls about the same documents; its sites are then answered."""
+        sites = list(_literals(condition, True))
+        polarity: dict[object, set[bool]] = {}
+        for call, positive in sites:
+            polarity.setdefault(call.identity, set()).add(positive)
+        program = decide(condition)
+        answers = self.steps.program(frame.reach(guards), program, polarity)
+        chain = isinstance(condition, All) and all(isinstance(part, Ask) for part in condition.parts)
+        for call, positive in sites:
+            if chain and call.identity != program[-1].call.identity:
+                self.rewrites.sites[call.site] = "TRUE"  # the last call is asked only where the others are true
+                continue
+            text = answers[call.identity].is_answer(positive, self._alias())
+            self.rewrites.sites[call.site] = text if positive else f"(NOT ({text}))"
+        return answers
+
+    def _insert_join(self, frame: _Frame, call: Call, answers: Answers) -> None:
+        """A required question about pairs: its answer table is joined into FROM."""
+        alias = self._alias()
+        on = answers.equalities(alias)
+        conditions = [*on, *([f"{alias}_answer"] if answers.everything else [])]
+        self.rewrites.sites[call.site] = f"({' AND '.join(conditions)})"
+        insertion = Insertion("CROSS", answers, alias, _place(frame, call))
+        self.rewrites.insertions.setdefault(frame.block.number, []).append(insertion)
+        frame.rows.members.append(Member(answers.aliased(alias), frozenset({alias}), frozenset({alias})))
+        for number, equality in zip(answers.order, on, strict=True):
+            frame.rows.links.append(Link(equality, call.arguments[number].relations | {alias}))
+        if answers.everything:
+            frame.rows.links.append(Link(f"{alias}_answer", frozenset({alias})))
+
+    def _guards(self, wanted: Sequence[Value]) -> list[Link]:
+        """Guards of a call's places; with several places, only what all of them share."""
+        shared = [guard for guard in wanted[0].guards if all(guard in other.guards for other in wanted)]
+        return [
+            Link(
+                _MUST[guard.must].format(self.rewrites.sql(guard.expr)),
+                guard.relations,
+                guard.expr.find(exp.Query) is not None,
+            )
+            for guard in shared
+            if not self._open(guard.expr)
+        ]
+
+    def _open(self, expr: exp.Expr) -> bool:
+        """Whether an expression holds a call that is not answered yet."""
+        numbers = [number for part in expr.walk() if (number := site_number(part)) is not None]
+        return any(number not in self.rewrites.sites for number in numbers)
+
+    def _values(self, frame: _Frame, wanted: Sequence[Value]) -> None:
+        """Answers for the clauses after WHERE: one step a question, then a join or a lookup."""
+        groups: dict[object, list[Value]] = {}
+        for value in wanted:
+            groups.setdefault((value.call.identity, value.grouped), []).append(value)
+        for group in groups.values():
+            call, guards, alias = group[0].call, self._guards(group), self._alias()
+            if group[0].grouped:
+                answers = self._grouped(frame, call, guards)
+            else:
+                answers = self.steps.value(frame.reach(guards), call)
+            text = answers.value(alias)
+            if not group[0].grouped and call.relations <= frame.source.relations and frame.insertable:
+                text = f"{alias}.{alias}_answer"
+                insertion = Insertion("LEFT", answers, alias, -1)
+                self.rewrites.insertions.setdefault(frame.block.number, []).append(insertion)
+            for value in group:
+                self.rewrites.sites[value.call.site] = text
+
+    def _grouped(self, frame: _Frame, call: Call, guards: Sequence[Link]) -> Answers:
+        """A question about groups: its domain is the SELECT itself, up to HAVING."""
+        own = frame.source.relations
+        conditions = filters(frame.block.plan)[1]
+        if not (call.relations <= own and all(relations_of(condition) <= own for condition in conditions)):
+            raise Unsupported("an AI call on groups in a correlated subquery is not supported yet", call.position)
+        having = [guard.sql for guard in guards]
+
+        def query(columns: Sequence[str]) -> str:
+            return grouped_query(self.rewrites, frame.block.select, columns, having)
+
+        return self.steps.grouped(query, frame.rows.with_, call)
+
+    def _alias(self) -> str:
+        self._aliases += 1
+        return f"__covey_j{self._aliases - 1}"
+
+
+def _names(relations: frozenset[str] | set[str]) -> frozenset[str]:
+    """The names by which relations are called, without what tells nested ones apart."""
+    return frozenset(relation.partition("@")[0] for relation in relations)
+
+
+def _literals(condition: Condition, positive: bool) -> Iterator[tuple[Call, bool]]:
+    """The calls of a tree and whether each is asked for being true or, under NOT, false."""
+    match condition:
+        case Ask(call):
+            yield call, positive
+        case Not(part):
+            yield from _literals(part, not positive)
+        case All(parts) | Any(parts):
+            for part in parts:
+                yield from _literals(part, positive)
+
+
+def _required(condition: Condition) -> Iterator[tuple[Call, bool]]:
+    """Calls whose answer is the same for every row that passes a filter."""
+    match condition:
+        case Ask(call):
+            yield call, True
+        case Not(Ask(call)):
+            yield call, False
+        case All(parts):
+            for part in parts:
+                yield from _required(part)
+
+
+def _calls(block: Block) -> Iterator[Call]:
+    """All calls of a block and of those inside its expressions."""
+    for condition in filters(block.plan)[1]:
+        for leaf in leaves(condition):
+            if isinstance(leaf, Ask):
+                yield leaf.call
+            elif isinstance(leaf, Mixed):
+                yield from leaf.calls
+                for inner in leaf.blocks:
+                    yield from _calls(inner)
+    yield from (value.call for value in block.values)
+    for inner in block.nested:
+        yield from _calls(inner)
+
+
+def _place(frame: _Frame, call: Call) -> int:
+    """Before which join of the SELECT an answer table is joined in: before the ON that holds the call, if one does,
+    else as soon as everything is there that the call is about."""
+    joins: list[exp.Join] = frame.block.select.args.get("joins") or []
+    for at, join in enumerate(joins):
+        on = join.args.get("on")
+        if on is not None and any(site_number(part) == call.site for part in on.walk()):
+            return at
+    items = [item.position for item in frame.source.items if item.relations & call.relations]
+    attached = [join.position for join in frame.source.attached if join.relation in call.relations]
+    return max([*items, *attached, -1]) + 1

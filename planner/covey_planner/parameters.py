@@ -1,0 +1,181 @@
+"""Parameters of a statement: where they stand, their values as literals, and their types; never runs a statement."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from covey_planner.errors import BindError, Position, Unsupported
+from covey_planner.scope import Catalog
+
+_MENTION = re.compile(r"[?$:]")
+_COMPARISONS = frozenset({"=", "==", "<", "<=", ">", ">=", "<>", "!=", "LIKE", "ILIKE"})
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """`?`, `$1`, `$name` or `:name`, as the span [start, end); key: what selects its value (an index or a name)."""
+
+    key: int | str
+    start: int
+    end: int
+    position: Position
+
+
+def find_placeholders(tokens: Sequence[Token], sql: str) -> tuple[Placeholder, ...]:
+    """The placeholders among the tokens, in the order of the text."""
+    found: list[Placeholder] = []
+    count = 0
+    for at, token in enumerate(tokens):
+        follower = tokens[at + 1] if at + 1 < len(tokens) else None
+        position = Position(token.line, token.col - (token.end - token.start))
+        joined = follower is not None and follower.start == token.end + 1
+        if token.token_type == TokenType.PLACEHOLDER:
+            found.append(Placeholder(count, token.start, token.end + 1, position))
+            count += 1
+        elif token.token_type == TokenType.PARAMETER and joined and follower is not None:
+            key = int(follower.text) - 1 if follower.text.isdigit() else follower.text
+            found.append(Placeholder(key, token.start, follower.end + 1, position))
+        elif (
+            token.token_type == TokenType.COLON
+            and joined
+            and follower is not None
+            and follower.token_type == TokenType.VAR
+            and (at == 0 or tokens[at - 1].token_type in _BEFORE_A_VALUE or tokens[at - 1].text.upper() in _WORDS)
+        ):
+            found.append(Placeholder(follower.text, token.start, follower.end + 1, position))
+    return tuple(found)
+
+
+_BEFORE_A_VALUE = frozenset(
+    {TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.L_PAREN}
+    | {TokenType.COMMA, TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.DPIPE}
+)
+_WORDS = frozenset("SELECT AND OR NOT LIKE ILIKE BETWEEN THEN ELSE WHEN LIMIT OFFSET IN WHERE ON".split())
+
+
+def parameter_keys(placeholders: Sequence[Placeholder]) -> tuple[int | str, ...]:
+    """The distinct parameters: by number where they are numbered, else in the order of the text."""
+    keys = list(dict.fromkeys(place.key for place in placeholders))
+    numbers = [key for key in keys if isinstance(key, int)]
+    if numbers and len(numbers) == len(keys):
+        return tuple(range(max(numbers) + 1))
+    if numbers:
+        raise BindError("named and numbered parameters stand in one statement", placeholders[0].position)
+    return tuple(keys)
+
+
+def literals(placeholders: Sequence[Placeholder], values: Sequence[object] | Mapping[str, object]) -> tuple[str, ...]:
+    """Each placeholder's value as SQL text. Raises BindError where their number does not fit."""
+    keys = parameter_keys(placeholders)
+    if isinstance(values, Mapping):
+        missing = [str(key) for key in keys if key not in values]
+        if missing:
+            raise BindError(f"parameter {missing[0]!r} has no value", placeholders[0].position)
+        by_key: dict[int | str, object] = {key: values[str(key)] for key in keys}
+    else:
+        if len(values) != len(keys):
+            raise BindError(f"the statement has {len(keys)} parameters, but {len(values)} values are given")
+        by_key = dict(zip(keys, values, strict=True))
+    return tuple(literal(by_key[place.key], place.position) for place in placeholders)
+
+
+def literal(value: object, position: Position | None = None) -> str:
+    """A value as SQL text that DuckDB reads back as the same value."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int():
+            return str(value) if value >= 0 else f"({value})"
+        case float():
+            finite = math.isfinite(value)
+            return f"CAST({value!r} AS DOUBLE)" if finite else f"CAST('{value}' AS DOUBLE)"
+        case decimal.Decimal():
+            return f"({value})"
+        case str():
+            return _string(value, position)
+        case bytes():
+            return f"unhex('{value.hex()}')"
+        case datetime.datetime():
+            kind = "TIMESTAMP" if value.tzinfo is None else "TIMESTAMPTZ"
+            return f"CAST('{value.isoformat(sep=' ')}' AS {kind})"
+        case datetime.date():
+            return f"CAST('{value.isoformat()}' AS DATE)"
+        case datetime.time():
+            return f"CAST('{value.isoformat()}' AS TIME)"
+        case datetime.timedelta():
+            micros = (value.days * 86400 + value.seconds) * 1_000_000 + value.microseconds
+            return f"to_microseconds({micros})"
+        case uuid.UUID():
+            return f"CAST('{value}' AS UUID)"
+        case _:
+            raise Unsupported(f"a parameter of type {type(value).__name__} in an AI statement", position)
+
+
+def _string(value: str, position: Position | None) -> str:
+    if "\x00" in value:
+        raise BindError("a text parameter holds a zero byte", position)
+    return "'" + value.replace("'", "''") + "'"
+
+
+def placeholder_scan(sql: str, dialect: str) -> tuple[Sequence[Token], tuple[Placeholder, ...]]:
+    """Tokens and placeholders of ordinary SQL; none of either where the text cannot be read."""
+    if not _MENTION.search(sql):
+        return (), ()
+    try:
+        tokens = Dialect.get_or_raise(dialect).tokenize(sql)
+    except SqlglotError:
+        return (), ()
+    return tokens, find_placeholders(tokens, sql)
+
+
+def infer_types(
+    tokens: Sequence[Token], placeholders: Sequence[Placeholder], catalog: Catalog
+) -> dict[int | str, str]:
+    """The DuckDB type of each parameter: of the column it is compared with, BIGINT for a count of rows, else VARCHAR."""
+    types: dict[int | str, str] = dict.fromkeys(parameter_keys(placeholders), "VARCHAR")
+    columns: dict[str, set[str]] = {}
+    for table in catalog.columns().values():
+        for name, kind in table.items():
+            columns.setdefault(name.lower(), set()).add(kind)
+    by_start = {token.start: at for at, token in enumerate(tokens)}
+    for place in placeholders:
+        at = by_start[place.start]
+        end = next((n for n in range(at, len(tokens)) if tokens[n].end >= place.end - 1), at)
+        found = _type_around(tokens, at, end, columns)
+        if found is not None:
+            types[place.key] = found
+    return types
+
+
+def _type_around(tokens: Sequence[Token], at: int, end: int, columns: Mapping[str, set[str]]) -> str | None:
+    """The type that the neighbours of a placeholder (tokens at … end) suggest."""
+    before = [token.text.upper() for token in tokens[max(0, at - 2) : at]]
+    after = tokens[end + 1 : end + 3]
+    if before[-1:] in (["LIMIT"], ["OFFSET"]):
+        return "BIGINT"
+    if after and after[0].token_type == TokenType.DCOLON and len(after) > 1:
+        return after[1].text.upper()
+    if len(before) == 2 and before[-1] in _COMPARISONS:
+        return _only(columns.get(before[0].lower()))
+    if "BETWEEN" in before[-1:] and at >= 2:
+        return _only(columns.get(tokens[at - 2].text.lower()))
+    if after and after[0].text.upper() in _COMPARISONS:
+        names = [token.text.lower() for token in tokens[end + 2 : end + 5] if token.token_type == TokenType.VAR]
+        return next((kind for name in reversed(names) if (kind := _only(columns.get(name))) is not None), None)
+    return None
+
+
+def _only(kinds: set[str] | None) -> str | None:
+    return next(iter(kinds)) if kinds is not None and len(kinds) == 1 else None

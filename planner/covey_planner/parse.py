@@ -1,0 +1,303 @@
+"""From SQL text to a syntax tree in which every AI call is a numbered site; never looks at a catalog.
+
+Tokens are changed before sqlglot parses them: an AI function's name becomes `__covey_call_<site>`, so that every
+dialect's spelling parses alike and a site keeps its place in the text; parameters become literals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError as SqlglotParseError
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from covey_planner.errors import BindError, ParseError, Position, Unsupported
+from covey_planner.functions import GENERATING, KNOWN, MENTION, NOT_YET
+from covey_planner.parameters import Placeholder, find_placeholders
+
+SITE = "__covey_call_"
+RESERVED = "__covey_"
+_EXPLAIN = re.compile(r"\A(\s*)EXPLAIN\b(?:\s*(ANALYZE\b|VERBOSE\b|\([^)]*\)(?=\s*(?:SELECT|WITH|FROM)\b)))?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Site:
+    """An AI call as written: its number in the text, its function, and where it stands."""
+
+    number: int
+    function: str
+    start: int
+    end: int
+    position: Position
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What the tokens tell: AI calls, parameters, and which kind of statement it is."""
+
+    sql: str
+    tokens: tuple[Token, ...]
+    sites: tuple[Site, ...]
+    placeholders: tuple[Placeholder, ...]
+    explain: bool
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A query with AI calls. names: the text of each projection of the outermost SELECT, as written."""
+
+    scan: Scan
+    tree: exp.Query
+    names: tuple[str, ...]
+
+
+def scan(sql: str, dialect: str = "duckdb") -> Scan | None:
+    """The tokens of a statement with AI calls; None for any other text, whether or not it is SQL."""
+    if not MENTION.search(sql):
+        return None
+    text, explain = _strip_explain(sql)
+    tokens = _tokenize(text, dialect)
+    if len(tokens) == 2 and MENTION.search(tokens[1].text) and tokens[1].token_type == TokenType.STRING:
+        tokens = [tokens[0], *_tokenize(tokens[1].text, dialect)]
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens.pop()
+    tokens, sites = _find_sites(sql, tokens)
+    if not sites:
+        return None
+    _check_statement(tokens)
+    return Scan(sql, tuple(tokens), sites, find_placeholders(tokens, sql), explain)
+
+
+def parse(scanned: Scan, literals: Sequence[str], dialect: str = "duckdb") -> Statement:
+    """The syntax tree of a scanned statement; `literals` are the parameters' values as SQL text, one per placeholder."""
+    tokens = _substitute(scanned, literals, dialect)
+    try:
+        trees = Dialect.get_or_raise(dialect).parser().parse(tokens, scanned.sql)
+    except SqlglotParseError as error:
+        raise _parse_error(error) from None
+    except SqlglotError as error:
+        raise ParseError(str(error).splitlines()[0]) from None
+    tree = trees[0] if len(trees) == 1 else None
+    if isinstance(tree, exp.Subquery):
+        tree = tree.unnest() if not tree.args.get("alias") else tree
+    if not isinstance(tree, exp.Query):
+        raise ParseError("the statement is not a query", _position(scanned.tokens[0]))
+    return Statement(scanned, tree, _projection_texts(scanned))
+
+
+def site_number(node: exp.Expr) -> int | None:
+    """The number of the AI call that this node is, or None."""
+    if isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.startswith(SITE):
+        return int(node.this[len(SITE) :])
+    return None
+
+
+def splice(sql: str, changes: Sequence[tuple[int, int, str]]) -> str:
+    """`sql` with the spans [start, end) replaced; spans inside another span are ignored."""
+    pieces: list[str] = []
+    last = 0
+    for start, end, text in sorted(changes):
+        if start >= last:
+            pieces += [sql[last:start], text]
+            last = end
+    return "".join([*pieces, sql[last:]])
+
+
+def describe_text(scanned: Scan, literals: Sequence[str]) -> str:
+    """The statement with each AI call replaced by a typed NULL, everything else verbatim.
+
+    Projections that hold an AI call and have no alias keep their text as the name.
+    """
+    changes = [(site.start, site.end, "CAST(NULL AS BOOLEAN)") for site in scanned.sites]
+    changes += [
+        (place.start, place.end, text) for place, text in zip(scanned.placeholders, literals, strict=True) if literals
+    ]
+    for item in projections(scanned):
+        if any(item.start <= site.start < item.end for site in scanned.sites) and not item.aliased:
+            changes.append((item.end, item.end, f" AS {quote(item.text)}"))
+    body = scanned.tokens[0].start
+    return splice(scanned.sql[: scanned.tokens[-1].end + 1], [(0, body, ""), *changes])
+
+
+@dataclass(frozen=True)
+class Projection:
+    """One item of the outermost SELECT list: its span [start, end) and text."""
+
+    start: int
+    end: int
+    text: str
+    aliased: bool
+
+
+def projections(scanned: Scan) -> tuple[Projection, ...]:
+    """The items of the first SELECT list that stands outside all parentheses."""
+    tokens, depth, first = scanned.tokens, 0, -1
+    items: list[list[Token]] = []
+    for at, token in enumerate(tokens):
+        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(token.text, 0) if token.token_type in _BRACKETS else 0
+        if depth == 0 and token.token_type == TokenType.SELECT and first < 0:
+            first = at
+            items.append([])
+        elif first >= 0 and depth == 0 and token.token_type in _END_OF_LIST:
+            break
+        elif first >= 0 and depth == 0 and token.token_type == TokenType.COMMA:
+            items.append([])
+        elif first >= 0 and (items[-1] or token.token_type not in {TokenType.DISTINCT, TokenType.ALL}):
+            items[-1].append(token)
+    return tuple(_projection(scanned.sql, item) for item in items if item)
+
+
+_BRACKETS = frozenset(
+    {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.L_BRACKET, TokenType.R_BRACKET, TokenType.L_BRACE, TokenType.R_BRACE}
+)
+_END_OF_LIST = frozenset(
+    {TokenType.FROM, TokenType.WHERE, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.GROUP_BY}
+    | {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.HAVING, TokenType.QUALIFY, TokenType.OFFSET}
+)
+
+
+def _projection(sql: str, tokens: Sequence[Token]) -> Projection:
+    start, end = tokens[0].start, tokens[-1].end + 1
+    aliased = len(tokens) > 1 and tokens[-1].token_type in {TokenType.VAR, TokenType.IDENTIFIER}
+    aliased = aliased and tokens[-2].token_type != TokenType.DOT
+    aliased = aliased or any(token.token_type == TokenType.ALIAS for token in tokens[-2:-1])
+    return Projection(start, end, sql[start:end], aliased)
+
+
+def quote(name: str) -> str:
+    """A name as a quoted identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _projection_texts(scanned: Scan) -> tuple[str, ...]:
+    return tuple(item.text for item in projections(scanned))
+
+
+def _position(token: Token) -> Position:
+    return Position(token.line, token.col - (token.end - token.start))
+
+
+def _find_sites(sql: str, tokens: Sequence[Token]) -> tuple[list[Token], tuple[Site, ...]]:
+    """Merge `AI . IF (` into one name and number the calls; the text is only read."""
+    out: list[Token] = []
+    opened: list[int | None] = []
+    found: list[tuple[str, Token, int]] = []
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        name, width = _function_name(tokens, at)
+        if name in KNOWN:
+            _check_function(name, _position(token))
+            out.append(Token(TokenType.VAR, f"{SITE}{len(found)}", token.line, token.col, token.start, tokens[at + width - 1].end))
+            out.append(tokens[at + width])
+            opened.append(len(found))
+            found.append((name, token, -1))
+            at += width + 1
+            continue
+        if token.token_type == TokenType.L_PAREN:
+            opened.append(None)
+        elif token.token_type == TokenType.R_PAREN and opened:
+            number = opened.pop()
+            if number is not None:
+                found[number] = (*found[number][:2], token.end + 1)
+        out.append(token)
+        at += 1
+    for name, token, end in found:
+        if end < 0:
+            raise ParseError(f"{name} has no closing parenthesis", _position(token))
+    sites = [Site(n, name, token.start, end, _position(token)) for n, (name, token, end) in enumerate(found)]
+    return out, tuple(sites)
+
+
+def _function_name(tokens: Sequence[Token], at: int) -> tuple[str, int]:
+    """The AI function called at a token and how many tokens its name takes; ("", 0) where none is."""
+    token = tokens[at]
+    if token.token_type == TokenType.IDENTIFIER or token.text[:2].upper() != "AI":
+        return "", 0
+    for name, width in ((token.text, 1), ("".join(t.text for t in tokens[at : at + 3]), 3)):
+        opens = at + width < len(tokens) and tokens[at + width].token_type == TokenType.L_PAREN
+        if opens and name.upper() in KNOWN and (at == 0 or tokens[at - 1].token_type != TokenType.DOT):
+            return name.upper(), width
+    return "", 0
+
+
+def _check_function(name: str, position: Position) -> None:
+    if name in GENERATING:
+        raise Unsupported(
+            f"{name} generates text, which is not supported by a prefill-only engine; {GENERATING[name]}", position
+        )
+    if name in NOT_YET:
+        raise Unsupported(f"{name} is not supported yet; {NOT_YET[name]} instead", position)
+
+
+def _tokenize(text: str, dialect: str) -> list[Token]:
+    """The tokens; `?::`, which sqlglot reads as one operator, is a parameter and a cast."""
+    try:
+        tokens = Dialect.get_or_raise(dialect).tokenize(text)
+    except SqlglotError as error:
+        raise ParseError(str(error).splitlines()[0]) from None
+    out: list[Token] = []
+    for token in tokens:
+        if token.token_type == TokenType.QDCOLON:
+            line, col, start, end = token.line, token.col, token.start, token.end
+            out.append(Token(TokenType.PLACEHOLDER, "?", line, col - 2, start, start))
+            out.append(Token(TokenType.DCOLON, "::", line, col, start + 1, end))
+        else:
+            out.append(token)
+    return out
+
+
+def _strip_explain(sql: str) -> tuple[str, bool]:
+    """The statement with a leading EXPLAIN blanked out, so that every position stays what it was."""
+    found = _EXPLAIN.match(sql)
+    if not found:
+        return sql, False
+    if found[2]:
+        raise Unsupported(f"EXPLAIN {found[2].upper()} of an AI statement is not supported yet; use EXPLAIN")
+    return " " * found.end() + sql[found.end() :], True
+
+
+def _check_statement(tokens: Sequence[Token]) -> None:
+    if not tokens:
+        raise ParseError("the statement is empty")
+    first = tokens[0]
+    if first.token_type not in {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}:
+        raise Unsupported(f"{first.text.upper()} with an AI call is not supported; only queries are", _position(first))
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            raise Unsupported("an AI statement stands alone: send one statement at a time", _position(token))
+        if token.text.startswith(RESERVED) and not token.text.startswith(SITE) and token.token_type != TokenType.STRING:
+            raise BindError(f"{token.text}: names that begin with {RESERVED} are reserved", _position(token))
+
+
+def _substitute(scanned: Scan, literals: Sequence[str], dialect: str) -> list[Token]:
+    """The tokens with each placeholder replaced by those of its literal."""
+    starts = {place.start: (place, text) for place, text in zip(scanned.placeholders, literals, strict=True)}
+    tokens: list[Token] = []
+    skip = -1
+    for token in scanned.tokens:
+        if token.start <= skip:
+            continue
+        if token.start in starts:
+            place, text = starts[token.start]
+            skip = place.end - 1
+            for part in Dialect.get_or_raise(dialect).tokenize(text):
+                tokens.append(Token(part.token_type, part.text, token.line, token.col, token.start, place.end - 1))
+            continue
+        tokens.append(token)
+    return tokens
+
+
+def _parse_error(error: SqlglotParseError) -> ParseError:
+    first = error.errors[0] if error.errors else {}
+    description = str(first.get("description") or str(error)).splitlines()[0]
+    description = description.split(". Line ")[0].replace("<class 'sqlglot.expressions.", "").replace("'>", "")
+    line, column = first.get("line"), first.get("col")
+    width = len(str(first.get("highlight") or " "))
+    near = f" near {first['highlight']!r}" if first.get("highlight") else ""
+    return ParseError(f"{description}{near}", Position(line, max(1, column - width + 1)) if line and column else None)

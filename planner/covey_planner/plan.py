@@ -1,0 +1,152 @@
+"""From SQL text to a plan: AI-free text passes through verbatim, everything else becomes steps and a residual query.
+
+Never runs the model, and DuckDB only to describe AI-free statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlglot import exp
+
+from covey_planner.bind import bind
+from covey_planner.explain import explain
+from covey_planner.logical import Node
+from covey_planner.lowering import lower
+from covey_planner.optimize import optimize
+from covey_planner.parameters import infer_types, literals, parameter_keys, placeholder_scan
+from covey_planner.parse import Scan, Statement, describe_text, parse, scan, site_number
+from covey_planner.physical import PhysicalPlan
+from covey_planner.profiles import PromptProfile
+from covey_planner.scope import Catalog, describe
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """How to plan. max_context: the model's context in tokens, 0 for unknown (the executor checks lengths)."""
+
+    profile: PromptProfile
+    dialect: str = "duckdb"
+    max_context: int = 0
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A planned statement.
+
+    kind: "plain" is ordinary SQL for DuckDB, verbatim and with its parameters. physical: the plan; for a plain
+    statement, its text as the residual. describe_sql: AI-free SQL with the same result columns. tables: stored tables
+    and views that an AI statement reads. parameters: keys in binding order (numbers from 0, or names), with their
+    types; unbound: no values were given, so the plan serves only to describe. explain: the text of the plan is asked
+    for; text: that text.
+    """
+
+    kind: Literal["ai", "plain"]
+    physical: PhysicalPlan
+    sql: str
+    describe_sql: str
+    tables: tuple[str, ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
+    parameters: tuple[int | str, ...] = ()
+    parameter_types: tuple[str, ...] = ()
+    unbound: bool = False
+    explain: bool = False
+    text: str = ""
+
+
+def plan(
+    sql: str, catalog: Catalog, options: PlanOptions, parameters: Sequence[object] | Mapping[str, object] = ()
+) -> Planned:
+    """Plan a statement. Raises PlanError, with one line and a position, for what is wrong with an AI statement.
+
+    Without values for its parameters an AI statement is planned with typed NULLs, to be described.
+    """
+    scanned = scan(sql, options.dialect)
+    if scanned is None:
+        return _plain(sql, catalog, options.dialect)
+    keys = parameter_keys(scanned.placeholders)
+    types = infer_types(scanned.tokens, scanned.placeholders, catalog) if keys else {}
+    unbound = bool(keys) and not parameters
+    texts = (
+        tuple(f"CAST(NULL AS {types[place.key]})" for place in scanned.placeholders)
+        if unbound
+        else literals(scanned.placeholders, parameters)
+    )
+    statement = parse(scanned, texts, options.dialect)
+    logical = bind(statement, catalog)
+    described = describe_text(scanned, texts)
+    columns = tuple(describe(catalog, described))
+    _name_outputs(statement, [name for name, _ in columns])
+    trace: list[tuple[str, Node]] = []
+    optimized = optimize(logical, trace=lambda rule, node: trace.append((rule, node)))
+    physical = lower(optimized, statement.tree, options.profile)
+    return Planned(
+        kind="ai",
+        physical=physical,
+        sql=sql,
+        describe_sql=described,
+        tables=_tables(statement.tree, catalog),
+        columns=columns,
+        parameters=keys,
+        parameter_types=tuple(types[key] for key in keys),
+        unbound=unbound,
+        explain=scanned.explain,
+        text=explain(physical) if scanned.explain else "",
+    )
+
+
+def _plain(sql: str, catalog: Catalog, dialect: str) -> Planned:
+    """Ordinary SQL; its parameters' types are guessed as far as its tokens can be read."""
+    tokens, places = placeholder_scan(sql, dialect)
+    keys = parameter_keys(places) if places else ()
+    types = infer_types(tokens, places, catalog) if places else {}
+    return Planned(
+        kind="plain",
+        physical=PhysicalPlan((), sql),
+        sql=sql,
+        describe_sql=sql,
+        parameters=keys,
+        parameter_types=tuple(types[key] for key in keys),
+    )
+
+
+def _name_outputs(statement: Statement, names: Sequence[str]) -> None:
+    """Give every computed output the name that DuckDB gives it, or that its text is, before the text changes."""
+    select: exp.Expr = statement.tree
+    while isinstance(select, exp.SetOperation | exp.Subquery):
+        select = select.this
+    if not isinstance(select, exp.Select):
+        return
+    items = select.expressions
+    stars = [at for at, item in enumerate(items) if item.is_star or item.find(exp.Columns) is not None]
+    for at, item in enumerate(items):
+        if isinstance(item, exp.Alias | exp.Column) or at in stars:
+            continue
+        if not stars or at < stars[0]:
+            name = names[at]
+        elif at > stars[-1]:
+            name = names[len(names) - (len(items) - at)]
+        else:
+            held = any(site_number(part) is not None for part in item.walk())
+            name = statement.names[at] if held and at < len(statement.names) else ""
+        if name:
+            items[at] = exp.alias_(item, name, quoted=True, copy=False)
+    select.set("expressions", items)
+
+
+def _tables(tree: exp.Query, catalog: Catalog) -> tuple[str, ...]:
+    """Stored tables and views that the statement names, as stored."""
+    stored = {name.lower(): name for name in catalog.columns()}
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    named = [table for table in tree.find_all(exp.Table) if isinstance(table.this, exp.Identifier)]
+    keys = [
+        table.name.lower() if table.name.lower() in stored else f"{table.db}.{table.name}".lower()
+        for table in named
+        if table.db or table.name.lower() not in ctes
+    ]
+    return tuple(dict.fromkeys(stored[key] for key in keys if key in stored))
+
+
+__all__ = ["PlanOptions", "Planned", "Scan", "plan"]

@@ -1,0 +1,143 @@
+"""Putting answers back into the statement: copies of the syntax tree with answers in the places of AI calls.
+
+An answer table is always read under reserved column names, so that no name of the statement is captured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sqlglot import exp
+
+from covey_planner.bind import BLOCK
+from covey_planner.domains import key
+from covey_planner.logical import Call
+from covey_planner.parse import site_number
+from covey_planner.sources import TYPED_NULL, is_comma
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answer tables of one call; their keys do not overlap.
+
+    order: argument numbers in the order of the keys. everything: all answers are kept, not only the true ones.
+    """
+
+    call: Call
+    tables: tuple[str, ...]
+    order: tuple[int, ...]
+    everything: bool
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the call's arguments, as SQL over the statement's relations."""
+        return [key(self.call.arguments[number].expr.sql(dialect="duckdb")) for number in self.order]
+
+    def aliased(self, alias: str) -> str:
+        """The tables as one member of FROM, with reserved column names."""
+        columns = [f"{alias}_{n}" for n in range(len(self.order))] + [f"{alias}_answer"]
+        table = self.tables[0]
+        if len(self.tables) > 1:
+            table = "(" + " UNION ALL ".join(f"SELECT * FROM {name}" for name in self.tables) + ")"
+        return f"{table} AS {alias}({', '.join(columns)})"
+
+    def equalities(self, alias: str) -> list[str]:
+        """Conditions that join the aliased tables, one for each key."""
+        return [f"{alias}_{n} = {own}" for n, own in enumerate(self.keys)]
+
+    def is_answer(self, answer: bool, alias: str) -> str:
+        """A predicate that is true where the call's answer is `answer`, and not true elsewhere."""
+        names = ", ".join(f"{alias}_{n}" for n in range(len(self.order)))
+        chosen = f" WHERE {'' if answer else 'NOT '}{alias}_answer" if self.everything else ""
+        own = ", ".join(self.keys)
+        keys = f"({own})" if len(self.order) > 1 else own
+        return f"{keys} IN (SELECT {names} FROM {self.aliased(alias)}{chosen})"
+
+    def value(self, alias: str) -> str:
+        """The call's answer as a value; NULL where there is none."""
+        return f"(SELECT {alias}_answer FROM {self.aliased(alias)} WHERE {' AND '.join(self.equalities(alias))})"
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """An answer table joined into a SELECT's FROM. at: before which of its joins; -1 behind all of them."""
+
+    kind: Literal["CROSS", "LEFT"]
+    answers: Answers
+    alias: str
+    at: int
+
+    @property
+    def columns(self) -> list[str]:
+        """The reserved columns that it adds to FROM."""
+        return [f"{self.alias}_{n}" for n in range(len(self.answers.order))] + [f"{self.alias}_answer"]
+
+
+@dataclass
+class Rewrites:
+    """What is known so far: the text for each answered site, and the answer tables joined into each block."""
+
+    sites: dict[int, str] = field(default_factory=dict)
+    insertions: dict[int, list[Insertion]] = field(default_factory=dict)
+
+    def apply(self, node: exp.Expr) -> exp.Expr:
+        """A copy with all known answers in place; a call without one becomes a typed NULL."""
+        if isinstance(node, exp.Column | exp.Literal):
+            return node
+        holder = exp.Paren(this=node.copy())
+        for part in list(holder.walk()):
+            number = site_number(part)
+            if number is not None:
+                part.replace(exp.Var(this=self.sites.get(number, TYPED_NULL)))
+            elif isinstance(part, exp.Select) and part.meta.get(BLOCK) in self.insertions:
+                insert(part, self.insertions[part.meta[BLOCK]])
+        return holder.this
+
+    def sql(self, node: exp.Expr) -> str:
+        """The text of such a copy."""
+        return self.apply(node).sql(dialect="duckdb")
+
+
+def insert(select: exp.Select, insertions: Sequence[Insertion]) -> None:
+    """Join answer tables into a copied SELECT; `*` goes on meaning what it meant."""
+    joins: list[exp.Expr] = list(select.args.get("joins") or [])
+    before: dict[int, list[exp.Expr]] = {}
+    for insertion in insertions:
+        at = len(joins) if insertion.at < 0 else insertion.at
+        on = " AND ".join(insertion.answers.equalities(insertion.alias)) if insertion.kind == "LEFT" else None
+        table = exp.Var(this=insertion.answers.aliased(insertion.alias))
+        join = exp.Join(this=table, on=exp.Var(this=on) if on else None)
+        join.set("side" if insertion.kind == "LEFT" else "kind", insertion.kind)
+        before.setdefault(at, []).append(join)
+    merged: list[exp.Expr] = []
+    for at, join in enumerate([*joins, None]):
+        merged += before.get(at, [])
+        if isinstance(join, exp.Join):
+            if is_comma(join):
+                join.set("kind", "CROSS")
+            merged.append(join)
+    select.set("joins", merged)
+    hidden = [exp.to_identifier(name) for insertion in insertions for name in insertion.columns]
+    for item in select.expressions:
+        if isinstance(item, exp.Star):
+            item.set("except_", [*(item.args.get("except_") or []), *(name.copy() for name in hidden)])
+
+
+def grouped_query(rewrites: Rewrites, select: exp.Select, columns: Sequence[str], having: Sequence[str]) -> str:
+    """A SELECT up to HAVING, yielding `columns` beside its own list (which GROUP BY may refer to by number).
+
+    having: further conditions on the groups. Conditions in HAVING that wait for an answer are left out.
+    """
+    copy = select.copy()
+    for key_ in ("with_", "distinct", "order", "limit", "offset", "qualify"):
+        copy.set(key_, None)
+    clause = copy.args.get("having")
+    parts = list(clause.this.flatten()) if clause is not None and isinstance(clause.this, exp.And) else []
+    parts = parts or ([clause.this] if clause is not None else [])
+    known = [part for part in parts if all(site_number(n) in {None, *rewrites.sites} for n in part.walk())]
+    conditions = [exp.Paren(this=part.copy()) for part in known] + [exp.Var(this=text) for text in having]
+    copy.set("having", exp.Having(this=exp.and_(*conditions, copy=False)) if conditions else None)
+    copy.set("expressions", [*copy.expressions, *(exp.Var(this=column) for column in columns)])
+    return rewrites.sql(copy)

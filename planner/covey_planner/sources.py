@@ -1,0 +1,240 @@
+"""From a SELECT's FROM clause to its relations and how they are joined; never looks at other clauses.
+
+Inner and cross joins are taken apart into members and conditions. LEFT, SEMI and ANTI joins stay attached behind them.
+What comes before a RIGHT, FULL, ASOF, POSITIONAL or lateral join is left together with it as one member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from covey_planner.columns import qualify
+from covey_planner.errors import BindError, Unsupported
+from covey_planner.logical import Attached, Item, Source
+from covey_planner.parse import quote, site_number
+from covey_planner.scope import Catalog, Columns, Relation, Scope, describe, position_of
+
+TYPED_NULL = "CAST(NULL AS BOOLEAN)"
+
+
+@dataclass
+class FromClause:
+    """What FROM gives: the scope, the source, and the inner ON conditions that are to be filters."""
+
+    scope: Scope
+    source: Source
+    conditions: list[exp.Expr] = field(default_factory=list)
+
+
+def without_calls(node: exp.Expr) -> exp.Expr:
+    """A copy in which each AI call is a typed NULL."""
+    return node.copy().transform(lambda n: exp.Var(this=TYPED_NULL) if site_number(n) is not None else n, copy=False)
+
+
+def with_clause(ctes: Sequence[exp.CTE], rewrite: Callable[[exp.Expr], exp.Expr], used_by: str) -> str:
+    """`WITH …` for the CTEs that a query's text mentions, directly or through each other; else an empty text."""
+    kept: list[str] = []
+    recursive = False
+    text = used_by.lower()
+    for cte in reversed(ctes):
+        if cte.alias.lower() in text:
+            written = rewrite(cte).sql(dialect="duckdb")
+            kept.insert(0, written)
+            text += written.lower()
+            recursive |= bool(cte.parent and cte.parent.args.get("recursive"))
+    return f"WITH {'RECURSIVE ' if recursive else ''}{', '.join(kept)} " if kept else ""
+
+
+class FromBinder:
+    """Binds the FROM clause of one SELECT."""
+
+    def __init__(
+        self, catalog: Catalog, stored: dict[str, tuple[str, Columns]], ctes: tuple[exp.CTE, ...], parent: Scope | None
+    ) -> None:
+        self._catalog = catalog
+        self._stored = stored
+        self._ctes = ctes
+        self._parent = parent
+        self._relations: list[Relation] = []
+        self._texts: list[str] = []
+        self._items: list[Item] = []
+        self._attached: list[tuple[Relation, exp.Join, int]] = []
+        self._conditions: list[exp.Expr] = []
+        self._merged: dict[str, str] = {}
+
+    def bind(self, select: exp.Select) -> FromClause:
+        """Take the clause apart. Raises BindError for an unknown table, Unsupported for an AI call where none may be."""
+        clause = select.args.get("from_")
+        joins: list[exp.Join] = select.args.get("joins") or []
+        if clause is not None:
+            self._items.append(Item(self._member(clause.this), clause.this))
+        for position, join in enumerate(joins):
+            self._join(join, position)
+        scope = Scope(self._relations, self._parent, select)
+        scope.merged = self._merged
+        attached = tuple(self._attach(scope, *entry) for entry in self._attached)
+        source = Source(tuple(self._items), attached, _insertable(select, joins))
+        return FromClause(scope, source, self._conditions)
+
+    def _join(self, join: exp.Join, position: int) -> None:
+        side, kind, method = (str(join.args.get(key) or "").upper() for key in ("side", "kind", "method"))
+        left = list(self._relations)
+        keys = self._member(join.this)
+        lateral = isinstance(join.this, exp.Lateral | exp.Unnest) or (
+            isinstance(join.this, exp.Table) and join.this.find(exp.Column) is not None
+        )
+        equalities = self._merge_columns(join, left, self._relations[len(left) :])
+        on = join.args.get("on")
+        if side in {"RIGHT", "FULL"} or method in {"ASOF", "POSITIONAL"} or lateral or len(keys) > 1:
+            self._check_no_call(join, side or method or "lateral")
+            self._swallow(join, keys, position)
+        elif side == "LEFT" or kind in {"SEMI", "ANTI"}:
+            self._check_no_call(join, side or kind)
+            self._attached.append((self._relations[-1], _with_on(join, equalities), position))
+        else:
+            self._items.append(Item(keys, join.this, position=position))
+            self._conditions += [*([on] if on is not None else []), *equalities]
+
+    def _check_no_call(self, join: exp.Join, word: str) -> None:
+        on = join.args.get("on")
+        if on is not None and any(site_number(node) is not None for node in on.walk()):
+            raise Unsupported(f"an AI call in the ON of a {word} join is not supported yet", position_of(on))
+
+    def _swallow(self, join: exp.Join, keys: frozenset[str], position: int) -> None:
+        """Make everything so far and this join one member of FROM, as written."""
+        select = join.parent
+        assert isinstance(select, exp.Select)
+        joins: list[exp.Join] = select.args["joins"][: position + 1]
+        for condition in self._conditions:
+            if any(site_number(node) is not None for node in condition.walk()):
+                raise Unsupported("an AI call in ON before this kind of join is not supported yet", position_of(condition))
+        relations = frozenset().union(keys, *(item.relations for item in self._items))
+        relations |= {relation.key for relation, _, _ in self._attached}
+        self._items = [Item(relations, select.args["from_"].this, tuple(joins), position)]
+        self._attached.clear()
+        self._conditions.clear()
+
+    def _attach(self, scope: Scope, relation: Relation, join: exp.Join, position: int) -> Attached:
+        kind = str(join.args.get("side") or join.args.get("kind")).upper()
+        on = join.args["on"].copy() if join.args.get("on") is not None else exp.true()
+        needs = qualify(on, scope) - {relation.key}
+        assert kind in {"LEFT", "SEMI", "ANTI"}
+        return Attached(relation.key, kind, join.this, on, needs, position)  # type: ignore[arg-type]
+
+    def _merge_columns(self, join: exp.Join, left: list[Relation], right: list[Relation]) -> list[exp.Expr]:
+        """The equalities that USING or NATURAL stand for; unqualified, such a column means the left one."""
+        names = [identifier.name for identifier in join.args.get("using") or []]
+        if str(join.args.get("method") or "").upper() == "NATURAL":
+            names = [stored for r in right for key, (stored, _) in r.columns.items() if any(key in o.columns for o in left)]
+        equalities: list[exp.Expr] = []
+        for name in names:
+            owners = [relation for relation in left if relation.has(name)]
+            if not owners or not right[0].has(name):
+                raise BindError(f"USING: column {name!r} is not on both sides", position_of(join))
+            self._merged.setdefault(name.lower(), owners[0].name)
+            equalities.append(
+                exp.EQ(this=_column(owners[0], name), expression=_column(right[0], name))
+            )
+        return equalities
+
+    def _member(self, node: exp.Expr) -> frozenset[str]:
+        """Register the relations of a member of FROM; more than one where it is a join in parentheses."""
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias:
+            keys = self._member(node.this)
+            for join in node.this.args.get("joins") or []:
+                self._check_no_call(join, "parenthesized")
+                keys |= self._member(join.this)
+            return keys
+        relation = self._relation(node)
+        if any(other.name == relation.name for other in self._relations):
+            raise BindError(f"two members of FROM are called {relation.name!r}: give one an alias", position_of(node))
+        self._relations.append(relation)
+        self._texts.append(without_calls(node).sql(dialect="duckdb"))
+        return frozenset({relation.key})
+
+    def _relation(self, node: exp.Expr) -> Relation:
+        inner = node.this if isinstance(node, exp.Lateral) else node
+        alias = node.args.get("alias")
+        identifier = alias.this if isinstance(alias, exp.TableAlias) and alias.this else None
+        renamed = isinstance(alias, exp.TableAlias) and bool(alias.args.get("columns"))
+        if isinstance(inner, exp.Table) and isinstance(inner.this, exp.Identifier):
+            identifier = identifier or inner.this
+            name = inner.name.lower()
+            is_cte = not inner.db and any(cte.alias.lower() == name for cte in self._ctes)
+            if not is_cte and not inner.args.get("pivots"):
+                stored, columns = self._table(inner)
+                if not renamed:
+                    return self._named(identifier, stored, lambda: columns)
+                return self._named(identifier, stored, lambda: _rename(columns, [c.name for c in alias.args["columns"]]))
+        before, text = list(self._texts), without_calls(node).sql(dialect="duckdb")
+        shown = f"{quote(identifier.name)}.*" if identifier is not None else "*"
+        return self._named(identifier, None, lambda: self._describe(before, text, shown))
+
+    def _named(self, identifier: exp.Identifier | None, table: str | None, load: Callable[[], Columns]) -> Relation:
+        name = identifier.name.lower() if identifier is not None else f"unnamed_subquery{len(self._relations)}"
+        depth, scope = 0, self._parent
+        while scope is not None:
+            depth, scope = depth + 1, scope.parent
+        return Relation(name, f"{name}@{depth}" if depth else name, identifier, table, load)
+
+    def _describe(self, before: list[str], text: str, shown: str) -> Columns:
+        """Columns of a member that is no stored table: alone, or behind the members it may refer to."""
+        for members in ([text], [*before, text]):
+            body = f"SELECT {'*' if len(members) == 1 else shown} FROM {' CROSS JOIN '.join(members)}"
+            try:
+                found = describe(self._catalog, with_clause(self._ctes, without_calls, body) + body)
+            except BindError:
+                if len(members) > len(before):
+                    raise
+                continue
+            return {name.lower(): (name, kind) for name, kind in found}
+        raise AssertionError("one of the two forms returns or raises")
+
+    def _table(self, node: exp.Table) -> tuple[str, Columns]:
+        for key in (f"{node.db}.{node.name}".lower(), node.name.lower() if node.db.lower() in {"", "main"} else ""):
+            if key in self._stored:
+                return self._stored[key]
+        shown = f"{node.db}.{node.name}" if node.db else node.name
+        raise BindError(f"no table {shown!r}", position_of(node))
+
+    @property
+    def text(self) -> str:
+        """All members, cross-joined, with every AI call a typed NULL; for asking DuckDB about types."""
+        return " CROSS JOIN ".join(self._texts)
+
+
+def _rename(columns: Columns, names: Sequence[str]) -> Columns:
+    renamed = [*names, *(stored for stored, _ in list(columns.values())[len(names) :])]
+    return {new.lower(): (stored, kind) for new, (stored, kind) in zip(renamed, columns.values(), strict=False)}
+
+
+def _column(relation: Relation, name: str) -> exp.Column:
+    return exp.Column(this=exp.to_identifier(name, quoted=True), table=relation.alias.copy() if relation.alias else None)
+
+
+def _with_on(join: exp.Join, equalities: list[exp.Expr]) -> exp.Join:
+    """A join whose USING or NATURAL is spelled out as ON."""
+    if not equalities:
+        return join
+    changed = join.copy()
+    changed.set("using", None)
+    changed.set("method", None)
+    changed.set("on", exp.and_(*equalities))
+    return changed
+
+
+def _insertable(select: exp.Select, joins: Sequence[exp.Join]) -> bool:
+    """Whether `a, b` may become `a CROSS JOIN b` and gain a member without changing what the SELECT means."""
+    commas = any(is_comma(join) for join in joins)
+    binding = any(str(join.args.get("side") or join.args.get("method") or "").upper() not in {"", "LEFT"} for join in joins)
+    columns = any(item.find(exp.Columns) is not None for item in select.expressions)
+    positional = any(str(join.args.get("method") or "").upper() == "POSITIONAL" for join in joins)
+    return not ((commas and binding) or columns or positional)
+
+
+def is_comma(join: exp.Join) -> bool:
+    """Whether a join is written as a comma."""
+    return not any(join.args.get(key) for key in ("kind", "side", "method", "on", "using"))

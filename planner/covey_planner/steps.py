@@ -1,0 +1,125 @@
+"""Builds the steps of a physical plan: questions, their domains and answer tables; knows no syntax tree of a statement.
+
+A question that a statement asks at several places is asked once for each value: later steps leave out the tuples that
+an earlier answer table holds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from covey_planner.decision import Decision
+from covey_planner.domains import Rows, domain, domain_of, pairs, pairs_of, values
+from covey_planner.logical import Argument, Call
+from covey_planner.physical import AskStep, Domain, Question
+from covey_planner.profiles import PromptProfile
+from covey_planner.prompts import Prompt, filter_prompt, join_prompt
+from covey_planner.residual import Answers
+
+GroupedQuery = Callable[[Sequence[str]], str]
+"""A query over groups that yields the given SELECT list."""
+
+
+class Steps:
+    """The steps so far. calls: all of the statement's, so that it is known which questions come again."""
+
+    def __init__(self, profile: PromptProfile, calls: Iterable[Call]) -> None:
+        self.done: list[AskStep] = []
+        self._profile = profile
+        self._uses = Counter(_question(call) for call in calls)
+        self._answered: dict[object, tuple[str, ...]] = {}
+        self._tables = 0
+
+    def program(
+        self, rows: Rows, decisions: Sequence[Decision], polarity: Mapping[object, set[bool]]
+    ) -> dict[object, Answers]:
+        """Ask a decision program, whose calls are about the same arguments; answers by the calls' identity.
+
+        polarity: whether a call's true or false answers, or both, are looked for.
+        """
+        asked = len({decision.call.identity for decision in decisions})
+        first = decisions[0].call
+        prior = self._prior(first) if asked == 1 else ()
+        tables: dict[object, tuple[str, ...]] = {}
+        questions: list[Question] = []
+        for decision in decisions:
+            call, table = decision.call, self._table()
+            keep_all = polarity[call.identity] != {True} or self._comes_again(call)
+            questions.append(self._question(call, table, keep_all, decision))
+            tables[call.identity] = (*tables.get(call.identity, ()), table)
+        self._emit(rows, first, questions, prior)
+        found: dict[object, Answers] = {}
+        for decision in decisions:
+            call = decision.call
+            keep_all = polarity[call.identity] != {True} or self._comes_again(call)
+            own = (*prior, *tables[call.identity])
+            found[call.identity] = Answers(call, own, keys_of(call), keep_all)
+            if keep_all and (prior or not self._prior(call)):
+                self._answered[_question(call)] = own
+        return found
+
+    def value(self, rows: Rows, call: Call) -> Answers:
+        """Ask one question and keep all of its answers."""
+        return self.program(rows, [Decision(call, -1, -1)], {call.identity: {True, False}})[call.identity]
+
+    def grouped(self, query: GroupedQuery, with_: Callable[[str], str], call: Call) -> Answers:
+        """Ask about groups: `query` yields the arguments, one row a group."""
+        table = self._table()
+        anchors, partners = _sides(call)
+        left = domain_of(anchors, query(values(anchors)), with_)
+        right = linked = None
+        if partners:
+            right = domain_of(partners, query(values(partners)), with_)
+            linked = pairs_of(query(values([*anchors, *partners])), len(anchors), len(partners), with_)
+        prompt = self._prompt(call)
+        self.done.append(AskStep(prompt.prefix, (self._question(call, table, True),), left, right, linked))
+        return Answers(call, (table,), keys_of(call), True)
+
+    def _emit(self, rows: Rows, call: Call, questions: Sequence[Question], prior: Sequence[str]) -> None:
+        anchors, partners = _sides(call)
+        left: Domain
+        right: Domain | None = None
+        linked: str | None = None
+        if partners:
+            left, right, linked = pairs(anchors, partners, rows)
+        else:
+            left = domain(anchors, rows, prior)
+        self.done.append(AskStep(self._prompt(call).prefix, tuple(questions), left, right, linked))
+
+    def _question(self, call: Call, table: str, keep_all: bool, decision: Decision | None = None) -> Question:
+        on_true, on_false = (decision.on_true, decision.on_false) if decision is not None else (-1, -1)
+        suffix = self._prompt(call).suffix
+        return Question(call.text, suffix, table, "all" if keep_all else "true", on_true, on_false)
+
+    def _prior(self, call: Call) -> tuple[str, ...]:
+        """Tables that hold answers of the same question; pairs are not left out one by one."""
+        return () if call.is_join else self._answered.get(_question(call), ())
+
+    def _comes_again(self, call: Call) -> bool:
+        return self._uses[_question(call)] > 1
+
+    def _prompt(self, call: Call) -> Prompt:
+        anchors, partners = call.sides
+        if partners:
+            return join_prompt(call.template, self._profile, anchors, partners)
+        return filter_prompt(call.template, self._profile)
+
+    def _table(self) -> str:
+        self._tables += 1
+        return f"__covey_a{self._tables - 1}"
+
+
+def keys_of(call: Call) -> tuple[int, ...]:
+    """Argument numbers in the order of an answer table's keys: the anchor's, then the partner's."""
+    return (*call.sides[0], *call.sides[1])
+
+
+def _sides(call: Call) -> tuple[list[Argument], list[Argument]]:
+    anchors, partners = call.sides
+    return [call.arguments[number] for number in anchors], [call.arguments[number] for number in partners]
+
+
+def _question(call: Call) -> object:
+    """Equal for calls whose prompts are equal wherever the values are."""
+    return (call.template, call.sides)
