@@ -119,6 +119,8 @@ def test_arrow_reads_back_as_it_was() -> None:
         ("tab\there\x7f", "tab here "),
         ({"a": [1, None]}, '{"a": [1, null]}'),
         (datetime.date(2026, 1, 2), "2026-01-02"),
+        (datetime.datetime(2026, 1, 2, 3, 4, 5, 678900), "2026-01-02 03:04:05.678"),
+        (datetime.datetime(2026, 1, 2, 3, 4, 5), "2026-01-02 03:04:05"),
     ],
 )
 def test_cells(value: object, text: str) -> None:

@@ -113,10 +113,10 @@ def test_errors_lose_the_drivers_wrapping(said: str, line: str) -> None:
 
 
 def test_figures_line() -> None:
-    run = Run("q", "done", 1, 150, 14_000, 10_500, 3_500, 12.345)
+    run = Run("q", "finished", 1, 150, 14_000, 10_500, 3_500, 12.345)
     assert run.line() == "1 row, 10,500 fresh and 3,500 shared tokens, 12.35 s"
     assert run.saved == pytest.approx(0.25)
-    plain = Run("q", "done", 2_000, 0, 0, 0, 0, 0.004)
+    plain = Run("q", "finished", 2_000, 0, 0, 0, 0, 0.004)
     assert plain.line() == "2,000 rows, no tokens, 0.00 s"
     assert plain.saved == 0
 

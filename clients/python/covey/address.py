@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 DEFAULT_PORT = 31337
+DEFAULT_URI = f"grpc://127.0.0.1:{DEFAULT_PORT}"
 SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
 
 

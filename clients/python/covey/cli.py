@@ -1,7 +1,8 @@
 """Arguments go in, an exit code comes out: 0 done, 1 failed with one line on stderr, 2 wrong usage.
 
 `sql`, `shell`, `status` and `demo` are here; `serve` and `model` belong to the server and are found through
-the entry-point group `covey.commands`, so the client installs and runs without it.
+the entry-point group `covey.commands`, so the client installs and runs without it. What a command needs is
+imported when it runs: a server starts without the client's driver.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 
+from adbc_driver_manager import Error
+
 from covey import __version__
-from covey.address import parse_address
-from covey.connection import DEFAULT_URI, Error, connect
+from covey.address import DEFAULT_URI, parse_address
 from covey.errors import one_line
-from covey.output import FORMATS
-from covey.results import print_result
 from covey.statements import all_statements
 
+FORMATS = ("table", "csv", "json", "arrow")
 GROUP = "covey.commands"
 SERVER_COMMANDS = {"serve": "start a server", "model": "fetch and inspect models"}
 
@@ -135,6 +136,9 @@ def run_sql(options: argparse.Namespace) -> int:
     statements = all_statements(sys.stdin.read() if options.statement == "-" else options.statement)
     if not statements:
         return fail("there is no statement to run")
+    from covey.connection import connect
+    from covey.results import print_result
+
     with connect(options.uri) as connection:
         for statement in statements:
             print_result(connection, statement, options.format)
@@ -143,6 +147,7 @@ def run_sql(options: argparse.Namespace) -> int:
 
 def run_shell(options: argparse.Namespace) -> int:
     """Open the interactive prompt."""
+    from covey.connection import connect
     from covey.shell import Shell
 
     with connect(options.uri) as connection:
@@ -151,6 +156,7 @@ def run_shell(options: argparse.Namespace) -> int:
 
 def run_status(options: argparse.Namespace) -> int:
     """Print what the server is and its latest statements."""
+    from covey.connection import connect
     from covey.status import print_status
 
     with connect(options.uri) as connection:

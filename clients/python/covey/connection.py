@@ -16,12 +16,8 @@ from adbc_driver_flightsql import DatabaseOptions
 from adbc_driver_flightsql import connect as open_database
 from adbc_driver_manager import dbapi
 
-from covey.address import DEFAULT_PORT, Address, parse_address
+from covey.address import DEFAULT_URI, Address, parse_address
 from covey.figures import Run, latest_run
-
-apilevel = dbapi.apilevel
-threadsafety = dbapi.threadsafety
-paramstyle = "qmark"
 
 Warning = dbapi.Warning
 Error = dbapi.Error
@@ -35,7 +31,6 @@ ProgrammingError = dbapi.ProgrammingError
 NotSupportedError = dbapi.NotSupportedError
 Cursor = dbapi.Cursor
 
-DEFAULT_URI = f"grpc://127.0.0.1:{DEFAULT_PORT}"
 TAG_HEADER = f"{DatabaseOptions.RPC_CALL_HEADER_PREFIX.value}x-covey-tag"
 TAG = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -98,14 +93,10 @@ def connect(
     probe(address, timeout)
     database = open_database(
         address.uri,
-        db_kwargs={
-            DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true",
-            TAG_HEADER: name,
-            **(options or {}),
-        },
+        db_kwargs={DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true", **(options or {})},
     )
     try:
-        connection = adbc_driver_manager.AdbcConnection(database)
+        connection = adbc_driver_manager.AdbcConnection(database, **{TAG_HEADER: name})
     except BaseException:
         database.close()
         raise

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from adbc_driver_manager.dbapi import Cursor
 
-UNFINISHED = ("planned", "queued", "running")
+UNFINISHED = ("planned", "running")
 PATIENCE = 2.0  # seconds to wait for the server to close its books on a statement whose rows have all arrived
 
 

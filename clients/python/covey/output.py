@@ -19,7 +19,6 @@ from rich.table import Table
 from rich.text import Text
 
 Format = Literal["table", "csv", "json", "arrow"]
-FORMATS: tuple[Format, ...] = ("table", "csv", "json", "arrow")
 SHOWN_ROWS = 500
 WIDTH_ELSEWHERE = 120  # columns, where the output is no terminal and COLUMNS is not set
 
@@ -115,6 +114,8 @@ def cell_text(value: object) -> str:
             return "".join(" " if ord(letter) < 32 or ord(letter) == 127 else letter for letter in value)
         case bytes() | list() | dict() | tuple():
             return json.dumps(plain(value), ensure_ascii=False)
+        case datetime.datetime():
+            return value.isoformat(" ", "milliseconds" if value.microsecond else "seconds")
         case _:
             return str(value)
 

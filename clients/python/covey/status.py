@@ -12,7 +12,7 @@ SELECT state, count(*) AS statements, sum(prompts)::BIGINT AS prompts,
 FROM covey_queries GROUP BY state ORDER BY state"""
 
 LATEST = """\
-SELECT started, state, rows, fresh_tokens, shared_tokens, round(seconds, 2) AS seconds,
+SELECT CAST(started AS VARCHAR)[:19] AS started, state, rows, fresh_tokens, shared_tokens, round(seconds, 2) AS seconds,
        coalesce(error, sql) AS statement
 FROM covey_queries ORDER BY started DESC LIMIT 10"""
 
