@@ -233,6 +233,7 @@ def test_an_index_that_outlived_its_slots_does_no_harm(tmp_path: Path) -> None:
     assert len(files(tmp_path, "index")) == 2
     files(tmp_path, "tokens")[1].unlink()
     check(TokenColumn(tmp_path), kept)
+    assert (TokenColumn(tmp_path).find(np.frombuffer(b"".join(lost), KEY)) == -1).all()
     append(TokenColumnWriter(tmp_path), more)
     check(TokenColumn(tmp_path), kept | more)
     assert index.exists()

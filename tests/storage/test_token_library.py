@@ -40,7 +40,7 @@ def counting() -> Counting:
 def database() -> Iterator[Database]:
     opened = Database.open()
     opened.cursor().execute(
-        "CREATE TABLE t AS SELECT range AS id, 'text ' || range % 700 AS a FROM range(5000)"
+        "CREATE TABLE t AS SELECT range AS id, 'text ' || range % 3000 AS a FROM range(7000)"
     )
     yield opened
     opened.close()
@@ -63,12 +63,12 @@ def check(library: TokenLibrary, column: TokenColumn, texts: list[str]) -> None:
 def test_each_distinct_text_is_tokenized_once(library: TokenLibrary, counting: Counting) -> None:
     seen: list[tuple[int, int]] = []
     column = library.column("t", "a", progress=lambda done, total: seen.append((done, total)))
-    assert len(column) == counting.texts == 700
-    assert seen[-1] == (700, 700)
+    assert len(column) == counting.texts == 3000
+    assert seen[-1] == (3000, 3000)
     assert seen == sorted(seen)
-    check(library, column, [f"text {number}" for number in range(700)])
+    check(library, column, [f"text {number}" for number in range(3000)])
     assert library.column("T", "A") is column
-    assert counting.texts == 700
+    assert counting.texts == 3000
 
 
 def test_appended_rows_extend_the_column(
@@ -79,7 +79,7 @@ def test_appended_rows_extend_the_column(
     database.cursor().execute("INSERT INTO t SELECT 0, 'more ' || range FROM range(10)")
     database.cursor().execute("DELETE FROM t WHERE a = 'text 3'")
     column = library.column("t", "a")
-    assert counting.texts == 710
+    assert counting.texts == 3010
     assert column.keys.tobytes().startswith(keys)
     check(library, column, ["text 0", "text 3", "more 9"])
 
@@ -95,19 +95,19 @@ def test_the_cursors_snapshot_is_what_counts(
     column = library.column("t", "a", cursor)
     check(library, column, ["only here"])
     check(library, library.column("fresh", "b", cursor), ["new"])
-    assert cursor.execute("SELECT count(*) FROM t").fetchone() == (5001,)
+    assert cursor.execute("SELECT count(*) FROM t").fetchone() == (7001,)
     cursor.execute("ROLLBACK")
-    assert len(library.column("t", "a")) == 701
+    assert len(library.column("t", "a")) == 3001
     cursor.execute("BEGIN TRANSACTION READ ONLY")
-    assert cursor.execute("SELECT count(*) FROM t").fetchone() == (5000,)
+    assert cursor.execute("SELECT count(*) FROM t").fetchone() == (7000,)
     database.cursor().execute("INSERT INTO t VALUES (0, 'too late')")
-    assert len(library.column("t", "a", cursor)) == 701
+    assert len(library.column("t", "a", cursor)) == 3001
     cursor.execute("COMMIT")
     check(library, library.column("t", "a"), ["too late"])
 
 
 def test_only_the_texts_that_matter(library: TokenLibrary, counting: Counting) -> None:
-    keys = text_keys([f"text {number}" for number in range(690, 710)])
+    keys = text_keys([f"text {number}" for number in range(2990, 3010)])
     column = library.column("t", "a", keys=keys)
     assert counting.texts == 10
     assert (column.find(keys) >= 0).tolist() == [True] * 10 + [False] * 10
@@ -236,8 +236,8 @@ def test_several_threads_at_once(library: TokenLibrary, counting: Counting) -> N
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(sizes) == [700] * 4 + [5000] * 4
-    assert counting.texts == 5700
+    assert sorted(sizes) == [3000] * 4 + [7000] * 4
+    assert counting.texts == 10000
 
 
 def test_columns_of_a_file_database_outlive_the_server(tmp_path: Path, counting: Counting) -> None:
@@ -273,7 +273,7 @@ def test_each_tokenizer_has_its_own_columns(tmp_path: Path, database: Database, 
     TokenLibrary(tmp_path, counting, database).column("t", "a")
     other = Counting(spec, None)
     TokenLibrary(tmp_path, other, database).column("t", "a")
-    assert other.texts == 700
+    assert other.texts == 3000
 
 
 def test_scratch_columns(library: TokenLibrary, counting: Counting) -> None:
