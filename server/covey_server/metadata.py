@@ -122,7 +122,8 @@ def primary_keys(cursor: duckdb.DuckDBPyConnection, command: Any) -> pa.Table:
         "SELECT database_name, schema_name, table_name, unnest(constraint_column_names), constraint_name, "
         "unnest(range(1, len(constraint_column_names) + 1)) FROM duckdb_constraints() "
         "WHERE constraint_type = 'PRIMARY KEY' AND database_name = current_database() "
-        "AND table_name = $table AND ($catalog IS NULL OR database_name = $catalog) AND ($schema IS NULL OR schema_name = $schema) "
+        "AND table_name = $table "
+        "AND ($catalog IS NULL OR database_name = $catalog) AND ($schema IS NULL OR schema_name = $schema) "
         "ORDER BY 1, 2, 3, 5, 6",
         {
             "table": command.table,

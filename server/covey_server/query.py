@@ -273,7 +273,7 @@ def _agreed(schema: pa.Schema, announced: pa.Schema | None) -> pa.Schema:
     plain = plain_schema(schema)
     if announced is None:
         return plain
-    if plain.names != announced.names or plain.types != announced.types:
+    if plain.types != announced.types:
         raise BadRequest("the tables have changed since the statement was planned: run it again")
     return announced
 

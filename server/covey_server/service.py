@@ -39,6 +39,10 @@ _T = TypeVar("_T")
 _log = logging.getLogger("covey.server")
 
 
+class _Gone(Exception):
+    """The client no longer listens."""
+
+
 class FlightService:
     """The RPCs of Arrow Flight over the Flight SQL commands."""
 
@@ -101,7 +105,7 @@ class FlightService:
                 return _bytes(flight_pb2.PollInfo(info=info, progress=1.0))
         done = self._spooling.get(query.id)
         if done is None:
-            done = self._spooling[query.id] = asyncio.ensure_future(self._work(query.spool))
+            done = self._spooling[query.id] = self._background(query.spool)
             done.add_done_callback(lambda _: self._spooling.pop(query.id, None))
         await asyncio.wait({done}, timeout=POLL_SECONDS)
         return _bytes(self._poll_info(query, packed, done))
@@ -112,12 +116,12 @@ class FlightService:
         upcoming: asyncio.Future[list[bytes] | None] | None = None
         try:
             await self._work(stream.start)
-            await context.write(frame_schema(stream.schema))
-            upcoming = asyncio.ensure_future(self._work(stream.next))
+            await _send(context, frame_schema(stream.schema))
+            upcoming = self._background(stream.next)
             while (frames := await upcoming) is not None:
-                upcoming = asyncio.ensure_future(self._work(stream.next))
+                upcoming = self._background(stream.next)
                 for frame in frames:
-                    await context.write(frame)
+                    await _send(context, frame)
         except BaseException:
             stream.cancel()
             raise
@@ -139,7 +143,7 @@ class FlightService:
             upload.offer(first)
             feeding = asyncio.create_task(_feed(upload, requests))
             for result in await self._work(put, self._flight, call, packed, upload):
-                await context.write(_bytes(flight_pb2.PutResult(app_metadata=result)))
+                await _send(context, _bytes(flight_pb2.PutResult(app_metadata=result)))
         except asyncio.CancelledError:
             upload.end(Stopped("the upload was cancelled"))
             call.cancel()
@@ -154,12 +158,12 @@ class FlightService:
         """Carry out an action."""
         action = flight_pb2.Action.FromString(request)
         for body in await self._work(act, self._flight, call, action.type, action.body):
-            await context.write(_bytes(flight_pb2.Result(body=body)))
+            await _send(context, _bytes(flight_pb2.Result(body=body)))
 
     async def list_actions(self, _call: Call, _request: bytes, context: grpc.aio.ServicerContext) -> None:
         """The actions there are."""
         for name, (description, _) in ACTIONS.items():
-            await context.write(_bytes(flight_pb2.ActionType(type=name, description=description)))
+            await _send(context, _bytes(flight_pb2.ActionType(type=name, description=description)))
 
     def _poll_info(self, query: Query, packed: bytes, done: asyncio.Future[int]) -> Any:
         if done.done():
@@ -212,6 +216,8 @@ class FlightService:
             except asyncio.CancelledError:
                 call.cancel()
                 raise
+            except _Gone:
+                call.cancel()
             except Exception as error:
                 await _abort(context, error)
 
@@ -223,9 +229,24 @@ class FlightService:
 
         return serve
 
+    def _background(self, function: Callable[[], _T]) -> asyncio.Future[_T]:
+        """Start what blocks in a worker thread, for a caller who may be gone when it ends."""
+        started = asyncio.ensure_future(self._work(function))
+        # Looking at the outcome keeps the event loop from reporting one that nobody waits for any more.
+        started.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return started
+
     async def _work(self, function: Callable[..., _T], *arguments: Any) -> _T:
         """Run what blocks in a worker thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+
+
+async def _send(context: grpc.aio.ServicerContext, message: bytes) -> None:
+    """Send a message, once there is room for it. Raises _Gone where nobody takes it."""
+    try:
+        await context.write(message)
+    except Exception as error:
+        raise _Gone from error
 
 
 async def _feed(upload: Upload, requests: AsyncIterator[bytes]) -> None:
@@ -240,8 +261,8 @@ async def _feed(upload: Upload, requests: AsyncIterator[bytes]) -> None:
 
 
 async def _abort(context: grpc.aio.ServicerContext, error: Exception) -> Any:
-    if isinstance(error, grpc.aio.AbortError):
-        raise error
+    if isinstance(error, _Gone):
+        return None
     status = status_of(error)
     if status.code is StatusCode.INTERNAL and not isinstance(error, ServerError):
         _log.error("a request failed: %s", status.message, exc_info=error)

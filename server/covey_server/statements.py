@@ -75,7 +75,9 @@ def result_schema(
 ) -> pa.Schema:
     """The schema to announce and to stream: plain, each field with its DuckDB type's name."""
     schema = _duckdb._arrow_schema(list(names), [str(kind) for kind in types], connection=cursor)
-    return described(plain_schema(schema), [str(kind) for kind in types])
+    # Equal names, which that call has told apart, stay equal in a result.
+    named = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
+    return described(plain_schema(named), [str(kind) for kind in types])
 
 
 def described(schema: pa.Schema, types: Sequence[str]) -> pa.Schema:

@@ -1,0 +1,51 @@
+"""A server without a model, shared by the tests of this folder, and connections to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import adbc_driver_flightsql.dbapi as dbapi
+import pytest
+from support.serving import ServerProcess, serve
+
+ANIMALS = "name,legs,says\nowl,2,hoot\ncat,4,purr\nbee,6,buzz\n"
+
+Connect = Callable[..., dbapi.Connection]
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """Serves ordinary SQL on a database in memory with the table `animals`."""
+    folder = tmp_path_factory.mktemp("server")
+    data = folder / "data"
+    data.mkdir()
+    (data / "animals.csv").write_text(ANIMALS)
+    process = serve(folder, "--model", "none", "--data", str(data), "--slice-bytes", str(1 << 20))
+    yield process
+    assert process.stop() == 0
+    assert "Traceback" not in process.output()
+
+
+@pytest.fixture
+def connect(server: ServerProcess) -> Iterator[Connect]:
+    """Opens connections that are closed after the test."""
+    with ExitStack() as stack:
+
+        def open_one(**options: object) -> dbapi.Connection:
+            return stack.enter_context(dbapi.connect(server.uri, **options))
+
+        yield open_one
+
+
+@pytest.fixture
+def connection(connect: Connect) -> dbapi.Connection:
+    """A connection that commits each statement."""
+    return connect(autocommit=True)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty folder for a server of the test's own."""
+    return tmp_path
