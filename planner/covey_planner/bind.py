@@ -28,6 +28,7 @@ from covey_planner.logical import (
     Value,
 )
 from covey_planner.parse import SITE, Scan, Statement, site_number
+from covey_planner.render import render
 from covey_planner.scope import Catalog, Columns, Scope, describe, position_of
 from covey_planner.sources import FromBinder, FromClause, with_clause, without_calls
 
@@ -89,7 +90,9 @@ class _Binder:
         if with_ is not None:
             for cte in with_.expressions:
                 if self._holds(cte) and with_.args.get("recursive") and _reads_itself(cte):
-                    raise Unsupported("an AI call in a recursive CTE is not supported yet", position_of(cte.this))
+                    raise Unsupported(
+                        "an AI call in a recursive CTE is not supported yet", position_of(cte.this)
+                    )
                 blocks += self.query(cte.this, _Place(None, place.ctes))
                 place = _Place(place.parent, (*place.ctes, cte))
         match node:
@@ -107,7 +110,9 @@ class _Binder:
         for key, child in node.args.items():
             for part in child if isinstance(child, list) else [child]:
                 if key not in keys and self._holds(part):
-                    raise Unsupported(f"an AI call in {key.upper()} of {name} is not supported", position_of(part))
+                    raise Unsupported(
+                        f"an AI call in {key.upper()} of {name} is not supported", position_of(part)
+                    )
 
     def _select(self, select: exp.Select, place: _Place) -> list[Block]:
         inputs = self._inputs(select, place)
@@ -130,7 +135,7 @@ class _Binder:
         blocks: list[Block] = []
         for member in members:
             table = member.this if member is not None else None
-            if not self._holds(table):
+            if table is None or not self._holds(table):
                 continue
             if not isinstance(table, exp.Subquery) or isinstance(table.this, exp.Table):
                 raise Unsupported("an AI call at this place in FROM is not supported", position_of(table))
@@ -141,7 +146,9 @@ class _Binder:
     def _expand_aliases(self, select: exp.Select) -> None:
         """In WHERE, replace an alias of the SELECT list that stands for an AI call by a call of its own."""
         where = select.args.get("where")
-        aliases = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+        aliases = {
+            item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)
+        }
         for column in list(where.find_all(exp.Column)) if where is not None else []:
             meant = aliases.get(column.name.lower()) if not column.table else None
             if meant is None or not self._holds(meant) or column.find_ancestor(exp.Select) is not select:
@@ -161,7 +168,9 @@ class _Binder:
 class _SelectBinder:
     """Binds the clauses of one SELECT whose FROM is bound."""
 
-    def __init__(self, binder: _Binder, select: exp.Select, place: _Place, clause: FromClause, text: str) -> None:
+    def __init__(
+        self, binder: _Binder, select: exp.Select, place: _Place, clause: FromClause, text: str
+    ) -> None:
         self._binder = binder
         self._select = select
         self._place = place
@@ -225,8 +234,10 @@ class _SelectBinder:
     def _type_of(self, expr: exp.Expr) -> str:
         """The type by DuckDB, over the relations of this SELECT and those around it."""
         scope = self._scope.parent
-        body = f"SELECT {expr.sql(dialect='duckdb')} AS a" + (f" FROM {self._text}" if self._text else "")
-        if scope is not None and not all(r in self._clause.source.relations for r in qualify(expr.copy(), self._scope)):
+        body = f"SELECT {render(expr)} AS a" + (f" FROM {self._text}" if self._text else "")
+        if scope is not None and not all(
+            r in self._clause.source.relations for r in qualify(expr.copy(), self._scope)
+        ):
             return "VARCHAR"
         body = with_clause(self._place.ctes, without_calls, body) + body
         return describe(self._binder._catalog, body)[0][1]
@@ -245,7 +256,10 @@ class _SelectBinder:
         for expr, must in surroundings(node, root):
             own = list(_own_nodes(expr))
             barred = exp.Window if grouped else (exp.Window, exp.AggFunc)
-            if any(isinstance(part, barred) or isinstance(part, exp.Query) and self._binder._holds(part) for part in own):
+            if any(
+                isinstance(part, barred) or (isinstance(part, exp.Query) and self._binder._holds(part))
+                for part in own
+            ):
                 continue
             copy = expr.copy()
             try:
@@ -268,12 +282,11 @@ class _SelectBinder:
         while part is not self._select:
             parent = part.parent
             assert parent is not None
-            if parent is group or is_aggregate(part) or self._spelled(part) in keys:
+            filtered = isinstance(part, exp.Filter) and is_aggregate(part.this)
+            if parent is group or filtered or is_aggregate(part) or self._spelled(part) in keys:
                 return True
             if parent is self._select and part in self._select.expressions and group is not None:
                 return self._is_key(part, group)
-            if isinstance(part, exp.Filter) and is_aggregate(part.this):
-                return True
             part = parent
         return False
 
@@ -288,12 +301,12 @@ class _SelectBinder:
     def _spelled(self, node: exp.Expr) -> str:
         """A spelling that is equal for the same expression at two places, whatever the numbers of its calls."""
         if not self._binder._holds(node):
-            return node.sql(dialect="duckdb")
+            return render(node)
         copy = node.copy()
         for part in copy.walk():
             if site_number(part) is not None:
                 part.set("this", SITE)
-        return copy.sql(dialect="duckdb")
+        return render(copy, copy=False)
 
 
 def _clause(select: exp.Select, key: str) -> list[exp.Expr]:

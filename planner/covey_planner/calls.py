@@ -13,6 +13,7 @@ from covey_planner.functions import AGGREGATES, VOLATILE
 from covey_planner.logical import Argument, Call
 from covey_planner.parse import Scan, Site, site_number
 from covey_planner.prompts import Template, parse_template
+from covey_planner.render import render
 from covey_planner.scope import Scope, position_of
 
 _NO_TEXT = re.compile(r"(.*\]|(STRUCT|MAP|UNION)\(.*|BLOB|BIT|GEOMETRY.*|VARIANT)", re.DOTALL)
@@ -51,7 +52,10 @@ def _split_options(args: Sequence[exp.Expr], site: Site) -> tuple[list[exp.Expr]
             if name == "prompt" and not values:
                 values.append(pair.expression)
             elif name not in _OPTIONS:
-                raise BindError(f"{site.function} has no option {name!r} (there is {', '.join(_OPTIONS)})", _at(pair, site))
+                raise BindError(
+                    f"{site.function} has no option {name!r} (there is {', '.join(_OPTIONS)})",
+                    _at(pair, site),
+                )
             else:
                 options[name] = pair.expression
     return values, options
@@ -71,7 +75,10 @@ def _template(values: list[exp.Expr], site: Site) -> tuple[Template, list[exp.Ex
         case [exp.Anonymous() as prompt, *_] if str(prompt.this).upper() == "PROMPT":
             raise BindError(f"{site.function}(PROMPT(…)) takes no further arguments", site.position)
         case [exp.Expr() as only] if _text(only) is not None:
-            raise BindError(f"{site.function} asks about no value: write {site.function}('question', column)", site.position)
+            raise BindError(
+                f"{site.function} asks about no value: write {site.function}('question', column)",
+                site.position,
+            )
         case []:
             raise BindError(f"{site.function} has no arguments", site.position)
         case [first, *_]:
@@ -132,10 +139,13 @@ def _argument(node: exp.Expr, number: int, site: Site, scan: Scan, scope: Scope,
     try:
         kind, table, column = _type(expr, scope, type_of)
     except PlanError as error:
-        raise BindError(f"argument {number} of {site.function}: {error.message}", error.position or _at(node, site)) from None
+        raise BindError(
+            f"argument {number} of {site.function}: {error.message}", error.position or _at(node, site)
+        ) from None
     if _NO_TEXT.fullmatch(kind.upper()):
         raise BindError(
-            f"argument {number} of {site.function}: {text} is {kind}, which cannot be asked about as text", _at(node, site)
+            f"argument {number} of {site.function}: {text} is {kind}, which cannot be asked about as text",
+            _at(node, site),
         )
     stored = kind.upper() == "VARCHAR"
     return Argument(expr, text, relations, table if stored else None, column if stored else None)
@@ -157,7 +167,8 @@ def _check_argument(node: exp.Expr, number: int, site: Site) -> None:
             what = f"{name}(), whose value changes from call to call,"
         if what is not None:
             raise Unsupported(
-                f"{what} in argument {number} of {site.function} is not supported; compute it in a subquery first", _at(part, site)
+                f"{what} in argument {number} of {site.function} is not supported; compute it in a subquery first",
+                _at(part, site),
             )
 
 
@@ -165,7 +176,12 @@ def _expand_aliases(node: exp.Expr, scope: Scope) -> exp.Expr:
     """Replace a name that only the SELECT list defines by its expression."""
 
     def expand(part: exp.Expr) -> exp.Expr:
-        if isinstance(part, exp.Column) and not part.table and part.name.lower() in scope.aliases and scope.find(part) is None:
+        if (
+            isinstance(part, exp.Column)
+            and not part.table
+            and part.name.lower() in scope.aliases
+            and scope.find(part) is None
+        ):
             return exp.Paren(this=scope.aliases[part.name.lower()].copy())
         return part
 
@@ -184,10 +200,14 @@ def _type(expr: exp.Expr, scope: Scope, type_of: TypeOf) -> tuple[str, str | Non
 
 def _written(node: exp.Expr, scan: Scan) -> str:
     """The text of an argument as the user wrote it, as far as its tokens are known."""
-    spans = [(part.meta["start"], part.meta["end"] + 1) for part in node.walk() if "start" in part.meta]
+    spans = [
+        (part.meta["start"], part.meta["end"] + 1)
+        for part in node.walk()
+        if part.meta_get("start") is not None
+    ]
     if isinstance(node, exp.Column) and spans:
         return scan.sql[min(start for start, _ in spans) : max(end for _, end in spans)]
-    return node.sql(dialect="duckdb")
+    return render(node)
 
 
 def _anchor(options: dict[str, exp.Expr], arguments: Sequence[Argument], site: Site) -> str | None:

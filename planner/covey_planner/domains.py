@@ -54,13 +54,17 @@ class Rows:
 
     def inside(self, outer: Rows) -> Rows:
         """These rows, combined with those of the SELECT around; what is hidden by a name used here is left out."""
-        names = frozenset().union(*(member.names for member in self.members), *(extra.names for extra in self.extras))
+        names = frozenset().union(
+            *(member.names for member in self.members), *(extra.names for extra in self.extras)
+        )
         members = [member for member in outer.members if not member.names & names]
         extras = [extra for extra in outer.extras if not extra.names & names]
         known = frozenset().union(*(member.relations for member in [*members, *self.members]))
         known |= {extra.relation for extra in [*extras, *self.extras] if extra.relation is not None}
         extras = [extra for extra in extras if extra.needs <= known]
-        links = [link for link in [*outer.links, *self.links] if link.relations <= known and not link.has_subquery]
+        links = [
+            link for link in [*outer.links, *self.links] if link.relations <= known and not link.has_subquery
+        ]
         return Rows(self.with_, [*members, *self.members], [*extras, *self.extras], links)
 
     def component(self, relations: Iterable[str]) -> frozenset[str]:
@@ -68,7 +72,11 @@ class Rows:
         found = set(relations)
         joins = [extra.needs | ({extra.relation} if extra.relation else set()) for extra in self.extras]
         filters = [extra.needs for extra in self.extras if extra.relation is None]
-        sets = [*(member.relations for member in self.members), *(link.relations for link in self.links), *filters]
+        sets = [
+            *(member.relations for member in self.members),
+            *(link.relations for link in self.links),
+            *filters,
+        ]
         while True:
             before = len(found)
             for together in sets:
@@ -87,7 +95,9 @@ class Rows:
         if members:
             text += " FROM " + " CROSS JOIN ".join(members)
             for extra in self.extras:
-                wanted = extra.relation in component if extra.relation is not None else extra.needs <= component
+                wanted = (
+                    extra.relation in component if extra.relation is not None else extra.needs <= component
+                )
                 if wanted and extra.needs <= component:
                     text += f" {extra.sql}"
         links = [link.sql for link in self.links if link.relations <= component]
@@ -118,23 +128,30 @@ def domain_of(
     for table in exclude:
         same = " AND ".join(f"__covey_e.k{n} = __covey_k.k{n}" for n in range(count))
         sql = f"SELECT * FROM ({sql}) AS __covey_k WHERE NOT EXISTS (SELECT 1 FROM {table} AS __covey_e WHERE {same})"
-    return Domain(with_(sql) + sql, tuple(_texts(argument, n, inner, with_) for n, argument in enumerate(arguments)))
+    return Domain(
+        with_(sql) + sql, tuple(_texts(argument, n, inner, with_) for n, argument in enumerate(arguments))
+    )
 
 
 def values(arguments: Sequence[Argument]) -> list[str]:
     """The arguments as a SELECT list."""
-    return [f"{argument.expr.sql(dialect='duckdb')} AS {VALUE}{n}" for n, argument in enumerate(arguments)]
+    return [f"{argument.sql} AS {VALUE}{n}" for n, argument in enumerate(arguments)]
 
 
-def pairs(anchors: Sequence[Argument], partners: Sequence[Argument], rows: Rows) -> tuple[Domain, Domain, str | None]:
+def pairs(
+    anchors: Sequence[Argument], partners: Sequence[Argument], rows: Rows
+) -> tuple[Domain, Domain, str | None]:
     """Domains of the two sides, and the query of the pairs where a predicate links the sides."""
     sides = [
-        rows.component(frozenset().union(*(argument.relations for argument in side))) for side in (anchors, partners)
+        rows.component(frozenset().union(*(argument.relations for argument in side)))
+        for side in (anchors, partners)
     ]
     if not sides[0] & sides[1]:
         return domain(anchors, rows), domain(partners, rows), None
     component = sides[0]
-    linked = pairs_of(rows.select(values([*anchors, *partners]), component), len(anchors), len(partners), rows.with_)
+    linked = pairs_of(
+        rows.select(values([*anchors, *partners]), component), len(anchors), len(partners), rows.with_
+    )
     both = [domain_of(side, rows.select(values(side), component), rows.with_) for side in (anchors, partners)]
     return both[0], both[1], linked
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from covey_planner.physical import AnchorText, AskStep, Domain, PartnerText, PhysicalPlan, Question, Segment, Text
+from covey_planner.physical import (
+    AnchorText,
+    AskStep,
+    Domain,
+    PartnerText,
+    PhysicalPlan,
+    Question,
+    Segment,
+    Text,
+)
 
 
 def explain(plan: PhysicalPlan) -> str:
@@ -33,8 +42,14 @@ def _step(number: int, step: AskStep) -> Iterator[str]:
 
 
 def _question(index: int, question: Question) -> Iterator[str]:
-    after = [f"{word}: question {to}" for word, to in (("true", question.on_true), ("false", question.on_false)) if to >= 0]
-    yield f"  question {index}: {question.call} -> {question.answers} ({question.keep})" + "".join(f", {a}" for a in after)
+    after = [
+        f"{word}: question {to}"
+        for word, to in (("true", question.on_true), ("false", question.on_false))
+        if to >= 0
+    ]
+    yield f"  question {index}: {question.call} -> {question.answers} ({question.keep})" + "".join(
+        f", {a}" for a in after
+    )
     yield f"    prompt continues: {_segments(question.suffix)}"
 
 

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from covey_planner.errors import Position
 from covey_planner.prompts import Template
+from covey_planner.render import render
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,11 @@ class Argument:
     relations: frozenset[str]
     table: str | None = None
     column: str | None = None
+
+    @cached_property
+    def sql(self) -> str:
+        """The expression as SQL."""
+        return render(self.expr)
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ class Call:
     @cached_property
     def arguments_identity(self) -> tuple[str, ...]:
         """Equal for two sites about the same expressions, in the same order."""
-        return tuple(argument.expr.sql(dialect="duckdb") for argument in self.arguments)
+        return tuple(argument.sql for argument in self.arguments)
 
     @property
     def relations(self) -> frozenset[str]:
@@ -75,7 +81,12 @@ class Call:
         groups = [group for group in groups if group[0]]
         if len(groups) < 2:
             return tuple(range(len(self.arguments))), ()
-        groups.sort(key=lambda group: (self.anchor not in group[0], mentioned.index(min(group[1], key=mentioned.index))))
+        groups.sort(
+            key=lambda group: (
+                self.anchor not in group[0],
+                mentioned.index(min(group[1], key=mentioned.index)),
+            )
+        )
         anchors = sorted([*groups[0][1], *loose])
         return tuple(anchors), tuple(sorted(set(mentioned) - set(anchors)))
 

@@ -13,8 +13,24 @@ from sqlglot import exp
 from covey_planner.decision import decide
 from covey_planner.domains import Extra, Link, Member, Rows
 from covey_planner.errors import Unsupported
-from covey_planner.logical import All, Any, Ask, Block, Call, Cheap, Condition, Logical, Mixed, Not, Source, Value
-from covey_planner.logical import filters, is_cheap, leaves, relations_of
+from covey_planner.logical import (
+    All,
+    Any,
+    Ask,
+    Block,
+    Call,
+    Cheap,
+    Condition,
+    Logical,
+    Mixed,
+    Not,
+    Source,
+    Value,
+    filters,
+    is_cheap,
+    leaves,
+    relations_of,
+)
 from covey_planner.parse import site_number
 from covey_planner.physical import PhysicalPlan
 from covey_planner.profiles import PromptProfile
@@ -23,7 +39,11 @@ from covey_planner.rules.share_documents import documents
 from covey_planner.sources import with_clause
 from covey_planner.steps import Steps
 
-_MUST = {"be true": "({}) IS TRUE", "not be true": "({}) IS NOT TRUE", "not be false": "({}) IS DISTINCT FROM FALSE"}
+_MUST = {
+    "be true": "({}) IS TRUE",
+    "not be true": "({}) IS NOT TRUE",
+    "not be false": "({}) IS DISTINCT FROM FALSE",
+}
 
 
 def lower(logical: Logical, tree: exp.Query, profile: PromptProfile) -> PhysicalPlan:
@@ -74,7 +94,9 @@ class _Lowering:
                 self.rewrites.sites[value.call.site] = required[value.call.identity]
         for nested in block.nested:
             self.block(nested, frame.reach(()))
-        self._values(frame, [value for value in block.values if value.call.site not in self.rewrites.sites])
+        open_ = [value for value in block.values if value.call.site not in self.rewrites.sites]
+        self._row_values(frame, [value for value in open_ if not value.grouped])
+        self._group_values(frame, [value for value in open_ if value.grouped])
 
     def _rows(self, block: Block, source: Source) -> Rows:
         """All rows of the block's FROM."""
@@ -82,7 +104,9 @@ class _Lowering:
         for item in source.items:
             parts = [self.rewrites.sql(part).strip() for part in (item.first, *item.joins)]
             sql = " ".join(f"CROSS JOIN {part[1:]}" if part.startswith(",") else part for part in parts)
-            rows.members.append(Member(f"({sql})" if item.joins else sql, item.relations, _names(item.relations)))
+            rows.members.append(
+                Member(f"({sql})" if item.joins else sql, item.relations, _names(item.relations))
+            )
         for join in source.attached:
             sql = f"{join.kind} JOIN {self.rewrites.sql(join.table)} ON {self.rewrites.sql(join.on)}"
             adds = join.relation if join.kind == "LEFT" else None
@@ -150,7 +174,9 @@ class _Lowering:
         chain = isinstance(condition, All) and all(isinstance(part, Ask) for part in condition.parts)
         for call, positive in sites:
             if chain and call.identity != program[-1].call.identity:
-                self.rewrites.sites[call.site] = "TRUE"  # the last call is asked only where the others are true
+                self.rewrites.sites[call.site] = (
+                    "TRUE"  # the last call is asked only where the others are true
+                )
                 continue
             text = answers[call.identity].is_answer(positive, self._alias())
             self.rewrites.sites[call.site] = text if positive else f"(NOT ({text}))"
@@ -188,31 +214,34 @@ class _Lowering:
         numbers = [number for part in expr.walk() if (number := site_number(part)) is not None]
         return any(number not in self.rewrites.sites for number in numbers)
 
-    def _values(self, frame: _Frame, wanted: Sequence[Value]) -> None:
-        """Answers for the clauses after WHERE: one step a question, then a join or a lookup."""
-        groups: dict[object, list[Value]] = {}
-        for value in wanted:
-            groups.setdefault((value.call.identity, value.grouped), []).append(value)
-        for group in groups.values():
-            call, guards, alias = group[0].call, self._guards(group), self._alias()
-            if group[0].grouped:
-                answers = self._grouped(frame, call, guards)
-            else:
-                answers = self.steps.value(frame.reach(guards), call)
-            text = answers.value(alias)
-            if not group[0].grouped and call.relations <= frame.source.relations and frame.insertable:
-                text = f"{alias}.{alias}_answer"
+    def _row_values(self, frame: _Frame, wanted: Sequence[Value]) -> None:
+        """Answers for the clauses after WHERE: one step a question. Domains look answers up, the residual joins them."""
+        joined: dict[int, str] = {}
+        for group in _same_calls(wanted):
+            call, alias = group[0].call, self._alias()
+            answers = self.steps.value(frame.reach(self._guards(group)), call)
+            self.rewrites.sites.update({value.call.site: answers.value(alias) for value in group})
+            if call.relations <= frame.source.relations and frame.insertable:
+                joined.update({value.call.site: f"{alias}.{alias}_answer" for value in group})
                 insertion = Insertion("LEFT", answers, alias, -1)
                 self.rewrites.insertions.setdefault(frame.block.number, []).append(insertion)
-            for value in group:
-                self.rewrites.sites[value.call.site] = text
+        self.rewrites.sites.update(joined)
+
+    def _group_values(self, frame: _Frame, wanted: Sequence[Value]) -> None:
+        """Answers about groups: one step a question, looked up by group."""
+        for group in _same_calls(wanted):
+            answers = self._grouped(frame, group[0].call, self._guards(group))
+            text = answers.value(self._alias())
+            self.rewrites.sites.update({value.call.site: text for value in group})
 
     def _grouped(self, frame: _Frame, call: Call, guards: Sequence[Link]) -> Answers:
         """A question about groups: its domain is the SELECT itself, up to HAVING."""
         own = frame.source.relations
         conditions = filters(frame.block.plan)[1]
         if not (call.relations <= own and all(relations_of(condition) <= own for condition in conditions)):
-            raise Unsupported("an AI call on groups in a correlated subquery is not supported yet", call.position)
+            raise Unsupported(
+                "an AI call on groups in a correlated subquery is not supported yet", call.position
+            )
         having = [guard.sql for guard in guards]
 
         def query(columns: Sequence[str]) -> str:
@@ -240,6 +269,14 @@ def _literals(condition: Condition, positive: bool) -> Iterator[tuple[Call, bool
         case All(parts) | Any(parts):
             for part in parts:
                 yield from _literals(part, positive)
+
+
+def _same_calls(wanted: Sequence[Value]) -> list[list[Value]]:
+    """Values by the question they ask, in the order of the first."""
+    groups: dict[object, list[Value]] = {}
+    for value in wanted:
+        groups.setdefault(value.call.identity, []).append(value)
+    return list(groups.values())
 
 
 def _required(condition: Condition) -> Iterator[tuple[Call, bool]]:

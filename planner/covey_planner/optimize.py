@@ -80,6 +80,7 @@ def _inside(node: Node, rules: Sequence[Rule], trace: Trace | None) -> Node:
     """Rewrite the blocks held by the conditions of a plan."""
     if not isinstance(node, Filter):
         return node
+
     def enter(leaf: Cheap | Ask | Mixed) -> Cheap | Ask | Mixed:
         if not isinstance(leaf, Mixed) or not leaf.blocks:
             return leaf

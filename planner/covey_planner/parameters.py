@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from covey_planner.errors import BindError, Position, Unsupported
 from covey_planner.scope import Catalog
@@ -50,7 +50,11 @@ def find_placeholders(tokens: Sequence[Token], sql: str) -> tuple[Placeholder, .
             and joined
             and follower is not None
             and follower.token_type == TokenType.VAR
-            and (at == 0 or tokens[at - 1].token_type in _BEFORE_A_VALUE or tokens[at - 1].text.upper() in _WORDS)
+            and (
+                at == 0
+                or tokens[at - 1].token_type in _BEFORE_A_VALUE
+                or tokens[at - 1].text.upper() in _WORDS
+            )
         ):
             found.append(Placeholder(follower.text, token.start, follower.end + 1, position))
     return tuple(found)
@@ -60,7 +64,7 @@ _BEFORE_A_VALUE = frozenset(
     {TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.L_PAREN}
     | {TokenType.COMMA, TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.DPIPE}
 )
-_WORDS = frozenset("SELECT AND OR NOT LIKE ILIKE BETWEEN THEN ELSE WHEN LIMIT OFFSET IN WHERE ON".split())
+_WORDS = frozenset(["SELECT", "AND", "OR", "NOT", "LIKE", "ILIKE", "BETWEEN", "THEN", "ELSE", "WHEN", "LIMIT", "OFFSET", "IN", "WHERE", "ON"])
 
 
 def parameter_keys(placeholders: Sequence[Placeholder]) -> tuple[int | str, ...]:
@@ -74,7 +78,9 @@ def parameter_keys(placeholders: Sequence[Placeholder]) -> tuple[int | str, ...]
     return tuple(keys)
 
 
-def literals(placeholders: Sequence[Placeholder], values: Sequence[object] | Mapping[str, object]) -> tuple[str, ...]:
+def literals(
+    placeholders: Sequence[Placeholder], values: Sequence[object] | Mapping[str, object]
+) -> tuple[str, ...]:
     """Each placeholder's value as SQL text. Raises BindError where their number does not fit."""
     keys = parameter_keys(placeholders)
     if isinstance(values, Mapping):
@@ -172,8 +178,12 @@ def _type_around(tokens: Sequence[Token], at: int, end: int, columns: Mapping[st
     if "BETWEEN" in before[-1:] and at >= 2:
         return _only(columns.get(tokens[at - 2].text.lower()))
     if after and after[0].text.upper() in _COMPARISONS:
-        names = [token.text.lower() for token in tokens[end + 2 : end + 5] if token.token_type == TokenType.VAR]
-        return next((kind for name in reversed(names) if (kind := _only(columns.get(name))) is not None), None)
+        names = [
+            token.text.lower() for token in tokens[end + 2 : end + 5] if token.token_type == TokenType.VAR
+        ]
+        return next(
+            (kind for name in reversed(names) if (kind := _only(columns.get(name))) is not None), None
+        )
     return None
 
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from covey_planner.errors import BindError, ParseError, Position, Unsupported
 from covey_planner.functions import GENERATING, KNOWN, MENTION, NOT_YET
@@ -22,7 +22,9 @@ from covey_planner.parameters import Placeholder, find_placeholders
 
 SITE = "__covey_call_"
 RESERVED = "__covey_"
-_EXPLAIN = re.compile(r"\A(\s*)EXPLAIN\b(?:\s*(ANALYZE\b|VERBOSE\b|\([^)]*\)(?=\s*(?:SELECT|WITH|FROM)\b)))?", re.IGNORECASE)
+_EXPLAIN = re.compile(
+    r"\A(\s*)EXPLAIN\b(?:\s*(ANALYZE\b|VERBOSE\b|\([^)]*\)(?=\s*(?:SELECT|WITH|FROM)\b)))?", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,9 @@ def describe_text(scanned: Scan, literals: Sequence[str]) -> str:
     """
     changes = [(site.start, site.end, "CAST(NULL AS BOOLEAN)") for site in scanned.sites]
     changes += [
-        (place.start, place.end, text) for place, text in zip(scanned.placeholders, literals, strict=True) if literals
+        (place.start, place.end, text)
+        for place, text in zip(scanned.placeholders, literals, strict=True)
+        if literals
     ]
     for item in projections(scanned):
         if any(item.start <= site.start < item.end for site in scanned.sites) and not item.aliased:
@@ -139,7 +143,11 @@ def projections(scanned: Scan) -> tuple[Projection, ...]:
     tokens, depth, first = scanned.tokens, 0, -1
     items: list[list[Token]] = []
     for at, token in enumerate(tokens):
-        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(token.text, 0) if token.token_type in _BRACKETS else 0
+        depth += (
+            {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(token.text, 0)
+            if token.token_type in _BRACKETS
+            else 0
+        )
         if depth == 0 and token.token_type == TokenType.SELECT and first < 0:
             first = at
             items.append([])
@@ -153,10 +161,24 @@ def projections(scanned: Scan) -> tuple[Projection, ...]:
 
 
 _BRACKETS = frozenset(
-    {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.L_BRACKET, TokenType.R_BRACKET, TokenType.L_BRACE, TokenType.R_BRACE}
+    {
+        TokenType.L_PAREN,
+        TokenType.R_PAREN,
+        TokenType.L_BRACKET,
+        TokenType.R_BRACKET,
+        TokenType.L_BRACE,
+        TokenType.R_BRACE,
+    }
 )
 _END_OF_LIST = frozenset(
-    {TokenType.FROM, TokenType.WHERE, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.GROUP_BY}
+    {
+        TokenType.FROM,
+        TokenType.WHERE,
+        TokenType.UNION,
+        TokenType.EXCEPT,
+        TokenType.INTERSECT,
+        TokenType.GROUP_BY,
+    }
     | {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.HAVING, TokenType.QUALIFY, TokenType.OFFSET}
 )
 
@@ -193,7 +215,16 @@ def _find_sites(sql: str, tokens: Sequence[Token]) -> tuple[list[Token], tuple[S
         name, width = _function_name(tokens, at)
         if name in KNOWN:
             _check_function(name, _position(token))
-            out.append(Token(TokenType.VAR, f"{SITE}{len(found)}", token.line, token.col, token.start, tokens[at + width - 1].end))
+            out.append(
+                Token(
+                    TokenType.VAR,
+                    f"{SITE}{len(found)}",
+                    token.line,
+                    token.col,
+                    token.start,
+                    tokens[at + width - 1].end,
+                )
+            )
             out.append(tokens[at + width])
             opened.append(len(found))
             found.append((name, token, -1))
@@ -229,7 +260,8 @@ def _function_name(tokens: Sequence[Token], at: int) -> tuple[str, int]:
 def _check_function(name: str, position: Position) -> None:
     if name in GENERATING:
         raise Unsupported(
-            f"{name} generates text, which is not supported by a prefill-only engine; {GENERATING[name]}", position
+            f"{name} generates text, which is not supported by a prefill-only engine; {GENERATING[name]}",
+            position,
         )
     if name in NOT_YET:
         raise Unsupported(f"{name} is not supported yet; {NOT_YET[name]} instead", position)
@@ -266,12 +298,24 @@ def _check_statement(tokens: Sequence[Token]) -> None:
     if not tokens:
         raise ParseError("the statement is empty")
     first = tokens[0]
-    if first.token_type not in {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}:
-        raise Unsupported(f"{first.text.upper()} with an AI call is not supported; only queries are", _position(first))
+    if first.token_type not in {
+        TokenType.SELECT,
+        TokenType.WITH,
+        TokenType.FROM,
+        TokenType.L_PAREN,
+        TokenType.VALUES,
+    }:
+        raise Unsupported(
+            f"{first.text.upper()} with an AI call is not supported; only queries are", _position(first)
+        )
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
             raise Unsupported("an AI statement stands alone: send one statement at a time", _position(token))
-        if token.text.startswith(RESERVED) and not token.text.startswith(SITE) and token.token_type != TokenType.STRING:
+        if (
+            token.text.startswith(RESERVED)
+            and not token.text.startswith(SITE)
+            and token.token_type != TokenType.STRING
+        ):
             raise BindError(f"{token.text}: names that begin with {RESERVED} are reserved", _position(token))
 
 
@@ -287,7 +331,9 @@ def _substitute(scanned: Scan, literals: Sequence[str], dialect: str) -> list[To
             place, text = starts[token.start]
             skip = place.end - 1
             for part in Dialect.get_or_raise(dialect).tokenize(text):
-                tokens.append(Token(part.token_type, part.text, token.line, token.col, token.start, place.end - 1))
+                tokens.append(
+                    Token(part.token_type, part.text, token.line, token.col, token.start, place.end - 1)
+                )
             continue
         tokens.append(token)
     return tokens
@@ -296,8 +342,12 @@ def _substitute(scanned: Scan, literals: Sequence[str], dialect: str) -> list[To
 def _parse_error(error: SqlglotParseError) -> ParseError:
     first = error.errors[0] if error.errors else {}
     description = str(first.get("description") or str(error)).splitlines()[0]
-    description = description.split(". Line ")[0].replace("<class 'sqlglot.expressions.", "").replace("'>", "")
+    description = (
+        description.split(". Line ")[0].replace("<class 'sqlglot.expressions.", "").replace("'>", "")
+    )
     line, column = first.get("line"), first.get("col")
     width = len(str(first.get("highlight") or " "))
     near = f" near {first['highlight']!r}" if first.get("highlight") else ""
-    return ParseError(f"{description}{near}", Position(line, max(1, column - width + 1)) if line and column else None)
+    return ParseError(
+        f"{description}{near}", Position(line, max(1, column - width + 1)) if line and column else None
+    )

@@ -56,6 +56,18 @@ class Planned:
     text: str = ""
 
 
+class _Once:
+    """A catalog asked for its columns once."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._columns = catalog.columns()
+        self.describe = catalog.describe
+
+    def columns(self) -> Mapping[str, Mapping[str, str]]:
+        """What the catalog said."""
+        return self._columns
+
+
 def plan(
     sql: str, catalog: Catalog, options: PlanOptions, parameters: Sequence[object] | Mapping[str, object] = ()
 ) -> Planned:
@@ -66,6 +78,7 @@ def plan(
     scanned = scan(sql, options.dialect)
     if scanned is None:
         return _plain(sql, catalog, options.dialect)
+    catalog = _Once(catalog)
     keys = parameter_keys(scanned.placeholders)
     types = infer_types(scanned.tokens, scanned.placeholders, catalog) if keys else {}
     unbound = bool(keys) and not parameters
@@ -80,6 +93,7 @@ def plan(
     columns = tuple(describe(catalog, described))
     _name_outputs(statement, [name for name, _ in columns])
     trace: list[tuple[str, Node]] = []
+    _forget_positions(statement.tree)
     optimized = optimize(logical, trace=lambda rule, node: trace.append((rule, node)))
     physical = lower(optimized, statement.tree, options.profile)
     return Planned(
@@ -134,6 +148,13 @@ def _name_outputs(statement: Statement, names: Sequence[str]) -> None:
         if name:
             items[at] = exp.alias_(item, name, quoted=True, copy=False)
     select.set("expressions", items)
+
+
+def _forget_positions(tree: exp.Query) -> None:
+    """Drop what only messages need, so that copies are cheap; from here on a plan is made or the planner is wrong."""
+    for node in tree.walk():
+        if node.meta_get("line") is not None:
+            node._meta = None
 
 
 def _tables(tree: exp.Query, catalog: Catalog) -> tuple[str, ...]:

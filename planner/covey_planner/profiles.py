@@ -143,7 +143,11 @@ def _build(cls: type, table: Mapping[str, object], where: str) -> Any:
     unknown = sorted(set(table) - set(hints))
     if unknown:
         raise ProfileError(f"prompt profile {where}: unknown key {unknown[0]!r}")
-    missing = [f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING and f.name not in table]
+    missing = [
+        f.name
+        for f in fields(cls)
+        if f.default is MISSING and f.default_factory is MISSING and f.name not in table
+    ]
     if missing:
         raise ProfileError(f"prompt profile {where}: missing key {missing[0]!r}")
     return cls(**{key: _value(hints[key], value, f"{where}: {key}") for key, value in table.items()})
@@ -171,7 +175,9 @@ def _check_layout(profile: PromptProfile, where: str) -> None:
     before, after = "{question}" in profile.filter.before, "{question}" in profile.filter.after
     asked = before if profile.layout == "question_first" else after and not before
     if not asked:
-        raise ProfileError(f"prompt profile {where}: filter: {{question}} stands where {profile.layout} has none")
+        raise ProfileError(
+            f"prompt profile {where}: filter: {{question}} stands where {profile.layout} has none"
+        )
     if "{question}" not in profile.join.before + profile.join.between:
         raise ProfileError(f"prompt profile {where}: join: {{question}} is missing")
     if profile.layout == "document_first" and "{question}" in profile.join.before:

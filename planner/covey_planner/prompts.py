@@ -92,7 +92,8 @@ def question_text(template: Template, profile: PromptProfile) -> str:
         parts.pop(0)
         parts[0] = str(parts[0]).lstrip(":.\r\n\t ")
     said = [
-        part if isinstance(part, str) else words.the if alone else words.the_numbered.format(n=part + 1) for part in parts
+        part if isinstance(part, str) else words.the if alone else words.the_numbered.format(n=part + 1)
+        for part in parts
     ]
     if parts and isinstance(parts[0], int):
         said[0] = said[0][:1].upper() + said[0][1:]
@@ -119,7 +120,9 @@ def filter_prompt(template: Template, profile: PromptProfile) -> Prompt:
     return _cut(pieces, question, profile.chat.user_end + profile.chat.assistant_start + profile.cue)
 
 
-def join_prompt(template: Template, profile: PromptProfile, anchors: Sequence[int], partners: Sequence[int]) -> Prompt:
+def join_prompt(
+    template: Template, profile: PromptProfile, anchors: Sequence[int], partners: Sequence[int]
+) -> Prompt:
     """The prompt of a pair: `anchors` and `partners` are the argument numbers of the two sides, in their order.
 
     The short form serves one partner document; several take the full form's places inside the same assistant turn.
@@ -137,7 +140,10 @@ def join_prompt(template: Template, profile: PromptProfile, anchors: Sequence[in
     for place, number in enumerate(partners):
         if place:
             pieces.append(form.close + profile.filter.separator)
-        pieces += [form.open.replace("{label}", _label(profile, number, template.arguments)), PartnerText(place)]
+        pieces += [
+            form.open.replace("{label}", _label(profile, number, template.arguments)),
+            PartnerText(place),
+        ]
     pieces.append(form.close)
     tail = "" if form.form == "short" else chat.user_end + chat.assistant_start
     return _cut(pieces, question, tail + form.cue)
@@ -180,7 +186,8 @@ def _head(profile: PromptProfile) -> str:
 def _user_turn(profile: PromptProfile, texts: Sequence[str], question: str) -> str:
     form = profile.filter
     shown = form.separator.join(
-        fill(form.document, {"label": _label(profile, n, len(texts)), "text": text}) for n, text in enumerate(texts)
+        fill(form.document, {"label": _label(profile, n, len(texts)), "text": text})
+        for n, text in enumerate(texts)
     )
     return fill(form.before, {"question": question}) + shown + fill(form.after, {"question": question})
 

@@ -15,6 +15,7 @@ from covey_planner.bind import BLOCK
 from covey_planner.domains import key
 from covey_planner.logical import Call
 from covey_planner.parse import site_number
+from covey_planner.render import render
 from covey_planner.sources import TYPED_NULL, is_comma
 
 
@@ -33,7 +34,7 @@ class Answers:
     @property
     def keys(self) -> list[str]:
         """The keys of the call's arguments, as SQL over the statement's relations."""
-        return [key(self.call.arguments[number].expr.sql(dialect="duckdb")) for number in self.order]
+        return [key(self.call.arguments[number].sql) for number in self.order]
 
     def aliased(self, alias: str) -> str:
         """The tables as one member of FROM, with reserved column names."""
@@ -57,7 +58,9 @@ class Answers:
 
     def value(self, alias: str) -> str:
         """The call's answer as a value; NULL where there is none."""
-        return f"(SELECT {alias}_answer FROM {self.aliased(alias)} WHERE {' AND '.join(self.equalities(alias))})"
+        return (
+            f"(SELECT {alias}_answer FROM {self.aliased(alias)} WHERE {' AND '.join(self.equalities(alias))})"
+        )
 
 
 @dataclass(frozen=True)
@@ -85,19 +88,20 @@ class Rewrites:
     def apply(self, node: exp.Expr) -> exp.Expr:
         """A copy with all known answers in place; a call without one becomes a typed NULL."""
         if isinstance(node, exp.Column | exp.Literal):
-            return node
+            return node.copy()
         holder = exp.Paren(this=node.copy())
         for part in list(holder.walk()):
             number = site_number(part)
             if number is not None:
                 part.replace(exp.Var(this=self.sites.get(number, TYPED_NULL)))
-            elif isinstance(part, exp.Select) and part.meta.get(BLOCK) in self.insertions:
-                insert(part, self.insertions[part.meta[BLOCK]])
-        return holder.this
+            elif isinstance(part, exp.Select) and part.meta_get(BLOCK) in self.insertions:
+                insert(part, self.insertions[part.meta_get(BLOCK)])
+        copy: exp.Expr = holder.this
+        return copy
 
     def sql(self, node: exp.Expr) -> str:
         """The text of such a copy."""
-        return self.apply(node).sql(dialect="duckdb")
+        return render(self.apply(node), copy=False)
 
 
 def insert(select: exp.Select, insertions: Sequence[Insertion]) -> None:
@@ -112,12 +116,11 @@ def insert(select: exp.Select, insertions: Sequence[Insertion]) -> None:
         join.set("side" if insertion.kind == "LEFT" else "kind", insertion.kind)
         before.setdefault(at, []).append(join)
     merged: list[exp.Expr] = []
-    for at, join in enumerate([*joins, None]):
-        merged += before.get(at, [])
-        if isinstance(join, exp.Join):
-            if is_comma(join):
-                join.set("kind", "CROSS")
-            merged.append(join)
+    for at, written in enumerate(joins):
+        if isinstance(written, exp.Join) and is_comma(written):
+            written.set("kind", "CROSS")
+        merged += [*before.get(at, []), written]
+    merged += before.get(len(joins), [])
     select.set("joins", merged)
     hidden = [exp.to_identifier(name) for insertion in insertions for name in insertion.columns]
     for item in select.expressions:
@@ -125,7 +128,9 @@ def insert(select: exp.Select, insertions: Sequence[Insertion]) -> None:
             item.set("except_", [*(item.args.get("except_") or []), *(name.copy() for name in hidden)])
 
 
-def grouped_query(rewrites: Rewrites, select: exp.Select, columns: Sequence[str], having: Sequence[str]) -> str:
+def grouped_query(
+    rewrites: Rewrites, select: exp.Select, columns: Sequence[str], having: Sequence[str]
+) -> str:
     """A SELECT up to HAVING, yielding `columns` beside its own list (which GROUP BY may refer to by number).
 
     having: further conditions on the groups. Conditions in HAVING that wait for an answer are left out.

@@ -35,7 +35,12 @@ class Relation:
     """
 
     def __init__(
-        self, name: str, key: str, alias: exp.Identifier | None, table: str | None, load: Callable[[], Columns]
+        self,
+        name: str,
+        key: str,
+        alias: exp.Identifier | None,
+        table: str | None,
+        load: Callable[[], Columns],
     ) -> None:
         self.name = name
         self.key = key
@@ -65,7 +70,9 @@ class Scope:
     @cached_property
     def aliases(self) -> dict[str, exp.Expr]:
         """The expressions of the SELECT list that have an alias, by lower-case alias."""
-        return {item.alias.lower(): item.this for item in self.select.expressions if isinstance(item, exp.Alias)}
+        return {
+            item.alias.lower(): item.this for item in self.select.expressions if isinstance(item, exp.Alias)
+        }
 
     def enclosing(self) -> Iterator[Scope]:
         """This scope, then those around it."""
@@ -93,7 +100,9 @@ class Scope:
                 return self._struct_column(column)
             if isinstance(column.this, exp.Star) or relation.has(name):
                 return relation
-            raise BindError(f"{qualifier} has no column {name!r}{_near(name, [relation])}", position_of(column))
+            raise BindError(
+                f"{qualifier} has no column {name!r}{_near(name, [relation])}", position_of(column)
+            )
         found = [relation for relation in self.relations.values() if relation.has(name)]
         if len(found) > 1 and name.lower() in self.merged:
             return self.relations[self.merged[name.lower()]]
@@ -122,9 +131,9 @@ class Scope:
 def position_of(node: exp.Expr) -> Position | None:
     """Where a node stands in the statement, by the first token that is known."""
     for part in node.walk(bfs=False):
-        line, column = part.meta.get("line"), part.meta.get("col")
+        line, column = part.meta_get("line"), part.meta_get("col")
         if line and column:
-            return Position(line, column - (part.meta.get("end", 0) - part.meta.get("start", 0)))
+            return Position(line, column - (part.meta_get("end", 0) - part.meta_get("start", 0)))
     return None
 
 

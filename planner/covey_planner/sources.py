@@ -15,6 +15,7 @@ from covey_planner.columns import qualify
 from covey_planner.errors import BindError, Unsupported
 from covey_planner.logical import Attached, Item, Source
 from covey_planner.parse import quote, site_number
+from covey_planner.render import render
 from covey_planner.scope import Catalog, Columns, Relation, Scope, describe, position_of
 
 TYPED_NULL = "CAST(NULL AS BOOLEAN)"
@@ -31,7 +32,9 @@ class FromClause:
 
 def without_calls(node: exp.Expr) -> exp.Expr:
     """A copy in which each AI call is a typed NULL."""
-    return node.copy().transform(lambda n: exp.Var(this=TYPED_NULL) if site_number(n) is not None else n, copy=False)
+    return node.copy().transform(
+        lambda n: exp.Var(this=TYPED_NULL) if site_number(n) is not None else n, copy=False
+    )
 
 
 def with_clause(ctes: Sequence[exp.CTE], rewrite: Callable[[exp.Expr], exp.Expr], used_by: str) -> str:
@@ -41,7 +44,7 @@ def with_clause(ctes: Sequence[exp.CTE], rewrite: Callable[[exp.Expr], exp.Expr]
     text = used_by.lower()
     for cte in reversed(ctes):
         if cte.alias.lower() in text:
-            written = rewrite(cte).sql(dialect="duckdb")
+            written = render(rewrite(cte))
             kept.insert(0, written)
             text += written.lower()
             recursive |= bool(cte.parent and cte.parent.args.get("recursive"))
@@ -52,7 +55,11 @@ class FromBinder:
     """Binds the FROM clause of one SELECT."""
 
     def __init__(
-        self, catalog: Catalog, stored: dict[str, tuple[str, Columns]], ctes: tuple[exp.CTE, ...], parent: Scope | None
+        self,
+        catalog: Catalog,
+        stored: dict[str, tuple[str, Columns]],
+        ctes: tuple[exp.CTE, ...],
+        parent: Scope | None,
     ) -> None:
         self._catalog = catalog
         self._stored = stored
@@ -110,7 +117,9 @@ class FromBinder:
         joins: list[exp.Join] = select.args["joins"][: position + 1]
         for condition in self._conditions:
             if any(site_number(node) is not None for node in condition.walk()):
-                raise Unsupported("an AI call in ON before this kind of join is not supported yet", position_of(condition))
+                raise Unsupported(
+                    "an AI call in ON before this kind of join is not supported yet", position_of(condition)
+                )
         relations = frozenset().union(keys, *(item.relations for item in self._items))
         relations |= {relation.key for relation, _, _ in self._attached}
         self._items = [Item(relations, select.args["from_"].this, tuple(joins), position)]
@@ -128,16 +137,19 @@ class FromBinder:
         """The equalities that USING or NATURAL stand for; unqualified, such a column means the left one."""
         names = [identifier.name for identifier in join.args.get("using") or []]
         if str(join.args.get("method") or "").upper() == "NATURAL":
-            names = [stored for r in right for key, (stored, _) in r.columns.items() if any(key in o.columns for o in left)]
+            names = [
+                stored
+                for r in right
+                for key, (stored, _) in r.columns.items()
+                if any(key in o.columns for o in left)
+            ]
         equalities: list[exp.Expr] = []
         for name in names:
             owners = [relation for relation in left if relation.has(name)]
             if not owners or not right[0].has(name):
                 raise BindError(f"USING: column {name!r} is not on both sides", position_of(join))
             self._merged.setdefault(name.lower(), owners[0].name)
-            equalities.append(
-                exp.EQ(this=_column(owners[0], name), expression=_column(right[0], name))
-            )
+            equalities.append(exp.EQ(this=_column(owners[0], name), expression=_column(right[0], name)))
         return equalities
 
     def _member(self, node: exp.Expr) -> frozenset[str]:
@@ -150,31 +162,35 @@ class FromBinder:
             return keys
         relation = self._relation(node)
         if any(other.name == relation.name for other in self._relations):
-            raise BindError(f"two members of FROM are called {relation.name!r}: give one an alias", position_of(node))
+            raise BindError(
+                f"two members of FROM are called {relation.name!r}: give one an alias", position_of(node)
+            )
         self._relations.append(relation)
-        self._texts.append(without_calls(node).sql(dialect="duckdb"))
+        self._texts.append(render(without_calls(node), copy=False))
         return frozenset({relation.key})
 
     def _relation(self, node: exp.Expr) -> Relation:
         inner = node.this if isinstance(node, exp.Lateral) else node
         alias = node.args.get("alias")
         identifier = alias.this if isinstance(alias, exp.TableAlias) and alias.this else None
-        renamed = isinstance(alias, exp.TableAlias) and bool(alias.args.get("columns"))
+        names = [column.name for column in alias.args.get("columns") or []] if isinstance(alias, exp.TableAlias) else []
         if isinstance(inner, exp.Table) and isinstance(inner.this, exp.Identifier):
             identifier = identifier or inner.this
             name = inner.name.lower()
             is_cte = not inner.db and any(cte.alias.lower() == name for cte in self._ctes)
             if not is_cte and not inner.args.get("pivots"):
                 stored, columns = self._table(inner)
-                if not renamed:
-                    return self._named(identifier, stored, lambda: columns)
-                return self._named(identifier, stored, lambda: _rename(columns, [c.name for c in alias.args["columns"]]))
-        before, text = list(self._texts), without_calls(node).sql(dialect="duckdb")
+                return self._named(identifier, stored, lambda: _rename(columns, names) if names else columns)
+        before, text = list(self._texts), render(without_calls(node), copy=False)
         shown = f"{quote(identifier.name)}.*" if identifier is not None else "*"
         return self._named(identifier, None, lambda: self._describe(before, text, shown))
 
-    def _named(self, identifier: exp.Identifier | None, table: str | None, load: Callable[[], Columns]) -> Relation:
-        name = identifier.name.lower() if identifier is not None else f"unnamed_subquery{len(self._relations)}"
+    def _named(
+        self, identifier: exp.Identifier | None, table: str | None, load: Callable[[], Columns]
+    ) -> Relation:
+        name = (
+            identifier.name.lower() if identifier is not None else f"unnamed_subquery{len(self._relations)}"
+        )
         depth, scope = 0, self._parent
         while scope is not None:
             depth, scope = depth + 1, scope.parent
@@ -194,7 +210,10 @@ class FromBinder:
         raise AssertionError("one of the two forms returns or raises")
 
     def _table(self, node: exp.Table) -> tuple[str, Columns]:
-        for key in (f"{node.db}.{node.name}".lower(), node.name.lower() if node.db.lower() in {"", "main"} else ""):
+        for key in (
+            f"{node.db}.{node.name}".lower(),
+            node.name.lower() if node.db.lower() in {"", "main"} else "",
+        ):
             if key in self._stored:
                 return self._stored[key]
         shown = f"{node.db}.{node.name}" if node.db else node.name
@@ -208,11 +227,15 @@ class FromBinder:
 
 def _rename(columns: Columns, names: Sequence[str]) -> Columns:
     renamed = [*names, *(stored for stored, _ in list(columns.values())[len(names) :])]
-    return {new.lower(): (stored, kind) for new, (stored, kind) in zip(renamed, columns.values(), strict=False)}
+    return {
+        new.lower(): (stored, kind) for new, (stored, kind) in zip(renamed, columns.values(), strict=False)
+    }
 
 
 def _column(relation: Relation, name: str) -> exp.Column:
-    return exp.Column(this=exp.to_identifier(name, quoted=True), table=relation.alias.copy() if relation.alias else None)
+    return exp.Column(
+        this=exp.to_identifier(name, quoted=True), table=relation.alias.copy() if relation.alias else None
+    )
 
 
 def _with_on(join: exp.Join, equalities: list[exp.Expr]) -> exp.Join:
@@ -229,7 +252,10 @@ def _with_on(join: exp.Join, equalities: list[exp.Expr]) -> exp.Join:
 def _insertable(select: exp.Select, joins: Sequence[exp.Join]) -> bool:
     """Whether `a, b` may become `a CROSS JOIN b` and gain a member without changing what the SELECT means."""
     commas = any(is_comma(join) for join in joins)
-    binding = any(str(join.args.get("side") or join.args.get("method") or "").upper() not in {"", "LEFT"} for join in joins)
+    binding = any(
+        str(join.args.get("side") or join.args.get("method") or "").upper() not in {"", "LEFT"}
+        for join in joins
+    )
     columns = any(item.find(exp.Columns) is not None for item in select.expressions)
     positional = any(str(join.args.get("method") or "").upper() == "POSITIONAL" for join in joins)
     return not ((commas and binding) or columns or positional)

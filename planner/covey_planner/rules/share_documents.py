@@ -25,7 +25,8 @@ def share_documents(node: Node) -> Node | None:
 def documents(condition: Condition) -> object:
     """What all calls of a tree ask about, and from which side, if it consists of calls about the same; else None."""
     found = {
-        (leaf.call.arguments_identity, leaf.call.sides) if isinstance(leaf, Ask) else None for leaf in leaves(condition)
+        (leaf.call.arguments_identity, leaf.call.sides) if isinstance(leaf, Ask) else None
+        for leaf in leaves(condition)
     }
     return found.pop() if len(found) == 1 else None
 

@@ -1,0 +1,199 @@
+"""A reference executor for physical plans, and an oracle: plain DuckDB with AI calls as a function; shared by tests.
+
+The answer to a question is a hash of its words and its documents. The executor reads both from the prompt's text, so a
+document in the wrong place of a prompt gives a wrong answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import duckdb
+from covey_planner.physical import AskStep, Domain, PhysicalPlan, Question
+from covey_planner.plan import Planned, PlanOptions, plan
+from covey_planner.profiles import FilterForm, JoinForm, PromptProfile, Words
+from covey_planner.prompts import Prompt, Template, parse_template, question_text, render
+
+_DOCUMENT = re.compile(r"<(\d)>(.*?)</>", re.DOTALL)
+_QUESTION = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
+_WORDS = Words(label="1", label_numbered="{n}", the="document 1", the_numbered="document {n}")
+
+
+def _profile(layout: str, form: str) -> PromptProfile:
+    first = layout == "question_first"
+    return PromptProfile(
+        name=f"{layout} {form}",
+        family="test",
+        layout="question_first" if first else "document_first",
+        yes=("yes",),
+        no=("no",),
+        words=_WORDS,
+        filter=FilterForm(
+            before="[[{question}]]" if first else "",
+            document="<{label}>{text}</>",
+            separator="",
+            after="" if first else "[[{question}]]",
+        ),
+        join=JoinForm(
+            form="short" if form == "short" else "full",
+            before="[[{question}]]" if first else "",
+            between="" if first else "[[{question}]]",
+            open="<{label}>",
+            close="</>",
+        ),
+    )
+
+
+DOCUMENT_FIRST = _profile("document_first", "full")
+QUESTION_FIRST = _profile("question_first", "full")
+SHORT = _profile("document_first", "short")
+
+
+class MemoryCatalog:
+    """A catalog over a DuckDB connection."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.connection = connection
+        rows = connection.execute(
+            "SELECT table_name, column_name, data_type FROM information_schema.columns"
+        ).fetchall()
+        self._columns: dict[str, dict[str, str]] = {}
+        for table, column, kind in rows:
+            self._columns.setdefault(table, {})[column] = kind
+
+    def columns(self) -> dict[str, dict[str, str]]:
+        return self._columns
+
+    def describe(self, sql: str) -> list[tuple[str, str]]:
+        return [(row[0], row[1]) for row in self.connection.execute(f"DESCRIBE {sql}").fetchall()]
+
+
+def answer(question: str, documents: Sequence[str]) -> bool:
+    """The fake model: about 45 % of its answers are true."""
+    digest = hashlib.md5("\x1f".join([question, *documents]).encode()).digest()
+    return digest[0] % 20 < 9
+
+
+def install_oracle(connection: duckdb.DuckDBPyConnection) -> None:
+    """AI_FILTER and PROMPT as macros over a function that answers like the fake model."""
+
+    def oracle(parts: list[str | None]) -> bool | None:
+        kind, text, *documents = parts
+        known = [document for document in documents if document is not None]
+        if len(known) < len(documents):
+            return None
+        assert text is not None
+        template = parse_template(text, len(documents)) if kind == "T" else Template((f"{text}\n", 0))
+        return answer(question_text(template, DOCUMENT_FIRST), known)
+
+    connection.create_function("covey_oracle", oracle, ["VARCHAR[]"], "BOOLEAN", null_handling="special")
+    forms = []
+    for count in (1, 2, 3):
+        names = ", ".join(f"a{n}" for n in range(count))
+        casts = ", ".join(f"CAST(a{n} AS VARCHAR)" for n in range(count))
+        forms.append(f"(t, {names}) AS ['T', t, {casts}]")
+    connection.execute(f"CREATE MACRO prompt {', '.join(forms)}")
+    connection.execute(
+        "CREATE MACRO ai_filter (p) AS covey_oracle(p), (q, e) AS covey_oracle(['Q', q, CAST(e AS VARCHAR)])"
+    )
+
+
+@dataclass
+class Reference:
+    """Runs plans on a connection; asked: the prompts put to the fake model, in order."""
+
+    connection: duckdb.DuckDBPyConnection
+    asked: list[str] = field(default_factory=list)
+
+    def run(self, physical: PhysicalPlan) -> tuple[list[str], list[tuple[object, ...]]]:
+        """Names and rows of the result."""
+        made: list[str] = []
+        try:
+            for step in physical.steps:
+                made += [question.answers for question in step.questions]
+                self._step(step)
+            cursor = self.connection.execute(physical.residual)
+            return [column[0] for column in cursor.description], cursor.fetchall()
+        finally:
+            for table in made:
+                self.connection.execute(f"DROP TABLE IF EXISTS {table}")
+
+    def _step(self, step: AskStep) -> None:
+        anchors, anchor_texts = self._domain(step.anchors)
+        items = [(key, ()) for key in anchors]
+        partner_texts: list[dict[bytes, str]] = []
+        if step.partners is not None:
+            partners, partner_texts = self._domain(step.partners)
+            items = [(a, p) for a in anchors for p in partners]
+            if step.pairs is not None:
+                width = len(step.anchors.arguments)
+                rows = self.connection.execute(step.pairs).fetchall()
+                items = [(row[:width], row[width:]) for row in rows]
+                assert len(set(items)) == len(items)
+                assert {a for a, _ in items} <= set(anchors)
+                assert {p for _, p in items} <= set(partners)
+        answers: list[list[tuple[object, ...]]] = [[] for _ in step.questions]
+        for anchor, partner in items:
+            texts = [texts[key] for texts, key in zip(anchor_texts, anchor, strict=True)]
+            others = [texts[key] for texts, key in zip(partner_texts, partner, strict=True)]
+            at = 0
+            while at >= 0:
+                question = step.questions[at]
+                said = self._ask(step, question, texts, others)
+                if said or question.keep == "all":
+                    answers[at].append((*anchor, *partner, said))
+                following = question.on_true if said else question.on_false
+                assert following == -1 or following > at
+                at = following
+        for question, rows in zip(step.questions, answers, strict=True):
+            self._store(question.answers, len(step.anchors.arguments) + len(partner_texts), rows)
+
+    def _ask(self, step: AskStep, question: Question, texts: Sequence[str], others: Sequence[str]) -> bool:
+        prompt = render(Prompt(step.prefix, question.suffix), texts, others)
+        self.asked.append(prompt)
+        found = _QUESTION.search(prompt)
+        assert found is not None
+        documents = dict(_DOCUMENT.findall(prompt))
+        assert sorted(documents) == [str(n + 1) for n in range(len(documents))]
+        return answer(found[1], [documents[number] for number in sorted(documents)])
+
+    def _domain(self, domain: Domain) -> tuple[list[tuple[bytes, ...]], list[dict[bytes, str]]]:
+        keys = self.connection.execute(domain.sql).fetchall()
+        assert len(set(keys)) == len(keys), "a domain's tuples are distinct"
+        assert all(key is not None for row in keys for key in row), "no key of a domain is NULL"
+        texts: list[dict[bytes, str]] = []
+        for number, argument in enumerate(domain.arguments):
+            rows = self.connection.execute(argument.texts).fetchall()
+            found = dict(rows)
+            assert len(found) == len(rows), "each key has one text"
+            assert {row[number] for row in keys} <= set(found), "each key of the domain has a text"
+            assert all(key == hashlib.md5(text.encode()).digest() for key, text in rows)
+            if argument.table is not None:
+                stored = self.connection.execute(
+                    f'SELECT "{argument.column}" FROM "{argument.table}"'
+                ).fetchall()
+                assert set(found.values()) <= {row[0] for row in stored}
+            texts.append(found)
+        return keys, texts
+
+    def _store(self, table: str, keys: int, rows: Sequence[tuple[object, ...]]) -> None:
+        columns = ", ".join([*(f"k{n} BLOB" for n in range(keys)), "answer BOOLEAN"])
+        self.connection.execute(f"CREATE TEMP TABLE {table} ({columns})")
+        if rows:
+            marks = ", ".join("?" * (keys + 1))
+            self.connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+
+
+def run_both(
+    connection: duckdb.DuckDBPyConnection, sql: str, profile: PromptProfile = DOCUMENT_FIRST
+) -> tuple[Planned, list[tuple[object, ...]], list[tuple[object, ...]], list[str]]:
+    """The plan, the rows by the plan, the rows by the oracle, and the prompts asked."""
+    planned = plan(sql, MemoryCatalog(connection), PlanOptions(profile))
+    reference = Reference(connection)
+    names, rows = reference.run(planned.physical)
+    assert names == [name for name, _ in planned.columns], (names, planned.columns)
+    expected = connection.execute(re.sub(r"\bAI\.IF\b", "AI_FILTER", sql)).fetchall()
+    return planned, rows, expected, reference.asked
