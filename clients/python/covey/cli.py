@@ -159,7 +159,7 @@ def run_status(options: argparse.Namespace) -> int:
     from covey.connection import connect
     from covey.status import print_status
 
-    with connect(options.uri) as connection:
+    with connect(options.uri, tag="status.figures") as connection:
         print_status(connection, options.uri)
     return 0
 

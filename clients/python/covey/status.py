@@ -9,12 +9,12 @@ SUMMARY = """\
 SELECT state, count(*) AS statements, sum(prompts)::BIGINT AS prompts,
        sum(fresh_tokens)::BIGINT AS fresh_tokens, sum(shared_tokens)::BIGINT AS shared_tokens,
        round(sum(seconds), 2) AS seconds
-FROM covey_queries GROUP BY state ORDER BY state"""
+FROM covey_queries WHERE coalesce(tag, '') NOT LIKE '%.figures' GROUP BY state ORDER BY state"""
 
 LATEST = """\
-SELECT CAST(started AS VARCHAR)[:19] AS started, state, rows, fresh_tokens, shared_tokens, round(seconds, 2) AS seconds,
-       coalesce(error, sql) AS statement
-FROM covey_queries ORDER BY started DESC LIMIT 10"""
+SELECT CAST(started AS VARCHAR)[:19] AS started, state, rows, fresh_tokens, shared_tokens,
+       round(seconds, 2) AS seconds, coalesce(error, sql) AS statement
+FROM covey_queries WHERE coalesce(tag, '') NOT LIKE '%.figures' ORDER BY started DESC LIMIT 10"""
 
 
 def print_status(connection: Connection, uri: str) -> None:

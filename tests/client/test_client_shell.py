@@ -1,0 +1,129 @@
+"""The `covey` command and its shell against a real server: what is printed, and what the exit code says."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import covey
+import pyarrow
+import pytest
+from covey import cli
+from covey.shell import Shell, make_session
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+Printed = pytest.CaptureFixture[str]
+
+
+def test_sql_prints_a_table_and_its_figures(uri: str, capsys: Printed) -> None:
+    assert (
+        cli.main(
+            ["sql", "SELECT id, name FROM products WHERE id < 3 ORDER BY id; SELECT 42 AS n", "--uri", uri]
+        )
+        == 0
+    )
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert lines[0].split() == ["id", "name"]
+    assert lines[2].split() == ["1", "Pier", "POS"]
+    assert lines[4].startswith("2 rows, no tokens, ")
+    assert lines[-2] == "42"
+    assert lines[-1].startswith("1 row, no tokens, ")
+
+
+def test_sql_counts_the_tokens_of_a_question(uri: str, capsys: Printed) -> None:
+    statement = "SELECT id FROM tickets WHERE id < 4 AND AI_FILTER(PROMPT('Is this about money? {0}', body))"
+    assert cli.main(["sql", statement, "--uri", uri]) == 0
+    figures = capsys.readouterr().out.splitlines()[-1]
+    assert "fresh and" in figures
+    assert "shared tokens" in figures
+
+
+def test_sql_pipes_data_and_keeps_figures_apart(uri: str, capsys: Printed) -> None:
+    statement = "SELECT id, description FROM defects ORDER BY id"
+    assert cli.main(["sql", statement, "--uri", uri, "--format", "csv"]) == 0
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 13
+    assert printed.err.startswith("12 rows, no tokens, ")
+    assert cli.main(["sql", statement, "--uri", uri, "--format", "json"]) == 0
+    assert [row["id"] for row in json.loads(capsys.readouterr().out)] == list(range(1, 13))
+
+
+def test_sql_writes_an_arrow_stream(uri: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert cli.main(["sql", "SELECT * FROM defects", "--uri", uri, "--format", "arrow"]) == 0
+    assert pyarrow.ipc.open_stream(capsysbinary.readouterr().out).read_all().num_rows == 12
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("SELECT boddy FROM tickets", "boddy"),
+        ("SELECT id FROM tickets WHERE AI_FILTER(PROMPT('Angry? {1}', body))", "{1}"),
+        ("SELEC 1", "SELEC"),
+    ],
+)
+def test_what_is_wrong_is_one_line(uri: str, capsys: Printed, statement: str, named: str) -> None:
+    assert cli.main(["sql", statement, "--uri", uri]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("covey: ")
+    assert said.count("\n") == 1
+    assert named.lower() in said.lower()
+    assert "FlightSQL" not in said
+
+
+def test_status_lists_statements_but_not_its_own(uri: str, capsys: Printed) -> None:
+    assert cli.main(["sql", "SELECT 'seen by status'", "--uri", uri]) == 0
+    capsys.readouterr()
+    assert cli.main(["status", "--uri", uri]) == 0
+    shown = capsys.readouterr().out
+    assert uri in shown
+    assert "seen by status" in shown
+    assert "covey_queries" not in shown
+
+
+def test_shell_runs_a_script(uri: str, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT 1 AS one;\nSELECT\n  2 AS two"))
+    assert cli.main(["shell", "--uri", uri]) == 0
+    shown = capsys.readouterr().out.split()
+    assert "one" in shown
+    assert "two" in shown
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT x; SELECT 3 AS three"))
+    assert cli.main(["shell", "--uri", uri]) == 1
+    printed = capsys.readouterr()
+    assert "three" not in printed.out
+    assert printed.err.startswith("error: ")
+
+
+def test_shell_commands(uri: str, connection: covey.Connection, capsys: Printed) -> None:
+    shell = Shell(connection, uri)
+    assert shell.handle("\\d")
+    assert {"tickets", "products", "defects"} <= set(capsys.readouterr().out.split())
+    assert shell.handle("\\d Products;")
+    assert {"category", "VARCHAR", "id", "BIGINT"} <= set(capsys.readouterr().out.split())
+    assert shell.handle("\\d nowhere")
+    assert "no table nowhere" in capsys.readouterr().out
+    assert shell.handle("\\timing")
+    capsys.readouterr()
+    assert shell.handle("SELECT 1;")
+    assert "tokens" not in capsys.readouterr().out
+    assert shell.handle("\\?")
+    assert "AI_FILTER" in capsys.readouterr().out
+    assert shell.handle("\\nonsense")
+    assert "\\nonsense" in capsys.readouterr().out
+    assert shell.handle("SELECT broken")
+    assert capsys.readouterr().err.startswith("error: ")
+    shell.read_names()
+    assert {"tickets", "priority"} <= set(shell.names)
+    assert not shell.handle("\\q")
+    assert not shell.handle("exit;")
+
+
+def test_shell_line_editor_waits_for_the_semicolon() -> None:
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        session = make_session(lambda: ["tickets"], InMemoryHistory())
+        keys.send_text("SELECT ';'\rFROM tickets;\r\\timing\r")
+        assert session.prompt("covey> ") == "SELECT ';'\nFROM tickets;"
+        assert session.prompt("covey> ") == "\\timing"
