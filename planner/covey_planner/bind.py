@@ -12,6 +12,7 @@ from covey_planner.columns import qualify
 from covey_planner.errors import BindError, Unsupported
 from covey_planner.guards import surroundings
 from covey_planner.logical import (
+    BLOCK,
     All,
     Any,
     Ask,
@@ -29,11 +30,9 @@ from covey_planner.logical import (
 )
 from covey_planner.parse import SITE, Scan, Statement, site_number
 from covey_planner.render import render
+from covey_planner.residual import Rewrites, grouped_query
 from covey_planner.scope import Catalog, Columns, Scope, describe, position_of
 from covey_planner.sources import FromBinder, FromClause, with_clause, without_calls
-
-BLOCK = "covey_block"
-"""Key in a SELECT's meta: the number of its block; copies keep it."""
 
 _VALUE_CLAUSES = ("distinct", "expressions", "group", "having", "windows", "qualify", "order")
 
@@ -60,7 +59,7 @@ class _Binder:
     def __init__(self, statement: Statement, catalog: Catalog) -> None:
         self.scan: Scan = statement.scan
         self.bound: set[int] = set()
-        self._catalog = catalog
+        self.catalog = catalog
         self._count = 0
         self._stored: dict[str, tuple[str, Columns]] = {
             table.lower(): (table, {name.lower(): (name, kind) for name, kind in columns.items()})
@@ -121,7 +120,7 @@ class _Binder:
         if not any(self._holds(part) for part in parts if part is not None):
             return inputs
         self._expand_aliases(select)
-        binder = FromBinder(self._catalog, self._stored, place.ctes, place.parent)
+        binder = FromBinder(self.catalog, self._stored, place.ctes, place.parent)
         clause = binder.bind(select)
         select.meta[BLOCK] = self._count
         number, self._count = self._count, self._count + 1
@@ -192,6 +191,8 @@ class _SelectBinder:
                 calls += found
                 nested += blocks
         values = sorted((self._value(node) for node in calls), key=lambda value: value.call.site)
+        if self._place.parent is None:
+            self._check_groups(values)
         return Block(number, self._select, self._place.ctes, plan, tuple(values), tuple(nested))
 
     def _condition(self, node: exp.Expr) -> Condition:
@@ -205,12 +206,12 @@ class _SelectBinder:
             case exp.Not() if self._binder._holds(node):
                 return Not(self._condition(node.this))
             case _ if site_number(node) is not None:
-                return Ask(self._call(node))
+                return Ask(self._row_call(node))
         calls, blocks = self._split(node) if self._binder._holds(node) else ([], [])
         copy = node.copy()
         if not (calls or blocks):
             return Cheap(copy, qualify(copy, self._scope))
-        values = tuple(Value(self._call(call), False, self._guards(call, node, False)) for call in calls)
+        values = tuple(Value(self._row_call(call), False, self._guards(call, node, False)) for call in calls)
         return Mixed(copy, qualify(copy, self._scope), values, tuple(blocks))
 
     def _split(self, node: exp.Expr) -> tuple[list[exp.Expr], list[Block]]:
@@ -231,6 +232,26 @@ class _SelectBinder:
         self._binder.bound.add(call.site)
         return call
 
+    def _row_call(self, node: exp.Expr) -> Call:
+        """A call that is evaluated on rows, before any grouping."""
+        call = self._call(node)
+        for argument in call.arguments:
+            if any(is_aggregate(part) for part in argument.expr.walk()):
+                raise BindError(
+                    f"the aggregate {argument.text} stands where rows are not grouped", call.position
+                )
+        return call
+
+    def _check_groups(self, values: Sequence[Value]) -> None:
+        """Ask DuckDB whether the arguments of calls on groups are defined for a group."""
+        for call in [value.call for value in values if value.grouped]:
+            columns = [argument.sql for argument in call.arguments]
+            text = grouped_query(Rewrites(), self._select, columns, ())
+            try:
+                describe(self._binder.catalog, with_clause(self._place.ctes, without_calls, text) + text)
+            except BindError as error:
+                raise BindError(error.message, call.position) from None
+
     def _type_of(self, expr: exp.Expr) -> str:
         """The type by DuckDB, over the relations of this SELECT and those around it."""
         scope = self._scope.parent
@@ -240,14 +261,11 @@ class _SelectBinder:
         ):
             return "VARCHAR"
         body = with_clause(self._place.ctes, without_calls, body) + body
-        return describe(self._binder._catalog, body)[0][1]
+        return describe(self._binder.catalog, body)[0][1]
 
     def _value(self, node: exp.Expr) -> Value:
-        call = self._call(node)
-        aggregates = any(argument.expr.find(exp.AggFunc) is not None for argument in call.arguments)
         grouped = self._aggregates() and not self._before_grouping(node)
-        if aggregates and not grouped:
-            raise BindError("an aggregate stands where rows are not grouped", call.position)
+        call = self._call(node) if grouped else self._row_call(node)
         return Value(call, grouped, self._guards(node, self._select, grouped))
 
     def _guards(self, node: exp.Expr, root: exp.Expr, grouped: bool) -> tuple[Guard, ...]:

@@ -9,12 +9,13 @@ from sqlglot import exp
 
 from covey_planner.columns import qualify
 from covey_planner.errors import BindError, PlanError, Position, Unsupported
-from covey_planner.functions import AGGREGATES, VOLATILE
+from covey_planner.functions import AGGREGATES
 from covey_planner.logical import Argument, Call
 from covey_planner.parse import Scan, Site, site_number
 from covey_planner.prompts import Template, parse_template
 from covey_planner.render import render
 from covey_planner.scope import Scope, position_of
+from covey_planner.volatile import shown, volatile
 
 _NO_TEXT = re.compile(r"(.*\]|(STRUCT|MAP|UNION)\(.*|BLOB|BIT|GEOMETRY.*|VARIANT)", re.DOTALL)
 _OPTIONS = ("anchor", "selectivity")
@@ -28,6 +29,8 @@ def bind_call(node: exp.Expr, scan: Scan, scope: Scope, type_of: TypeOf) -> Call
     number = site_number(node)
     assert number is not None
     site = scan.sites[number]
+    if node.find_ancestor(exp.Lambda) is not None:
+        raise Unsupported(f"{site.function} inside a lambda is not supported", site.position)
     values, options = _split_options(node.expressions, site)
     template, written = _template(values, site)
     arguments = tuple(_argument(expr, n, site, scan, scope, type_of) for n, expr in enumerate(written))
@@ -56,9 +59,15 @@ def _split_options(args: Sequence[exp.Expr], site: Site) -> tuple[list[exp.Expr]
                     f"{site.function} has no option {name!r} (there is {', '.join(_OPTIONS)})",
                     _at(pair, site),
                 )
+            elif name == "selectivity" and not _is_share(pair.expression):
+                raise BindError("selectivity is a number from 0 to 1", _at(pair, site))
             else:
                 options[name] = pair.expression
     return values, options
+
+
+def _is_share(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and 0 <= float(node.this) <= 1
 
 
 def _template(values: list[exp.Expr], site: Site) -> tuple[Template, list[exp.Expr]]:
@@ -81,6 +90,12 @@ def _template(values: list[exp.Expr], site: Site) -> tuple[Template, list[exp.Ex
             )
         case []:
             raise BindError(f"{site.function} has no arguments", site.position)
+        case [exp.Expr() as first, _, _, *_] if _text(first) is not None:
+            raise BindError(
+                f"{site.function} takes a question and one value; "
+                f"for more, write {site.function}(PROMPT('… {{0}} … {{1}} …', a, b))",
+                site.position,
+            )
         case [first, *_]:
             raise BindError(
                 f"the question of {site.function} must be a string literal: {site.function}('question', column) or "
@@ -152,9 +167,8 @@ def _argument(node: exp.Expr, number: int, site: Site, scan: Scan, scope: Scope,
 
 
 def _check_argument(node: exp.Expr, number: int, site: Site) -> None:
-    what = None
     for part in node.walk():
-        name = part.name.lower() if isinstance(part, exp.Anonymous) else part.key
+        what = None
         if site_number(part) is not None:
             what = "another AI call"
         elif isinstance(part, exp.Query):
@@ -163,8 +177,12 @@ def _check_argument(node: exp.Expr, number: int, site: Site) -> None:
             what = "a window function"
         elif isinstance(part, exp.Star):
             what = "*"
-        elif name in VOLATILE or (isinstance(part, exp.Func) and part.sql_name().lower() in VOLATILE):
-            what = f"{name}(), whose value changes from call to call,"
+        elif volatile(part) is part:
+            raise Unsupported(
+                f"{shown(part)} changes from call to call: in argument {number} of {site.function} it is not supported; "
+                "store its values in a table first",
+                _at(part, site),
+            )
         if what is not None:
             raise Unsupported(
                 f"{what} in argument {number} of {site.function} is not supported; compute it in a subquery first",

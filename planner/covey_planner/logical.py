@@ -16,6 +16,9 @@ from covey_planner.errors import Position
 from covey_planner.prompts import Template
 from covey_planner.render import render
 
+BLOCK = "covey_block"
+"""Key in a SELECT's meta: the number of its block; copies keep it."""
+
 
 @dataclass(frozen=True)
 class Argument:

@@ -38,6 +38,7 @@ from covey_planner.residual import Answers, Insertion, Rewrites, grouped_query
 from covey_planner.rules.share_documents import documents
 from covey_planner.sources import with_clause
 from covey_planner.steps import Steps
+from covey_planner.volatile import volatile
 
 _MUST = {
     "be true": "({}) IS TRUE",
@@ -122,12 +123,15 @@ class _Lowering:
             self._insert_join(frame, calls[-1], answers[calls[-1].identity])
             return
         self._ask(frame, condition, ())
-        frame.rows.links.append(self._link(condition))
+        frame.rows.links += self._links(condition)
 
-    def _link(self, condition: Condition, form: str = "{}") -> Link:
+    def _links(self, condition: Condition, form: str = "{}") -> list[Link]:
+        """A condition as a predicate for domain queries; none where it changes from one query to the next."""
         exprs = [leaf.expr for leaf in leaves(condition) if isinstance(leaf, Cheap | Mixed)]
         subquery = any(expr.find(exp.Query) is not None for expr in exprs)
-        return Link(form.format(self._truth(condition)), relations_of(condition), subquery)
+        if any(volatile(expr) is not None for expr in exprs):
+            return []
+        return [Link(form.format(self._truth(condition)), relations_of(condition), subquery)]
 
     def _truth(self, condition: Condition) -> str:
         """A condition as SQL, its calls answered."""
@@ -155,7 +159,7 @@ class _Lowering:
                 form = "({}) IS TRUE" if isinstance(condition, All) else "({}) IS NOT TRUE"
                 for part in parts:
                     self._ask(frame, part, guards)
-                    guards = [*guards, self._link(part, form)]
+                    guards = [*guards, *self._links(part, form)]
             case Mixed(values=wanted, blocks=blocks):
                 for block in blocks:
                     self.block(block, frame.reach(guards))
@@ -206,7 +210,7 @@ class _Lowering:
                 guard.expr.find(exp.Query) is not None,
             )
             for guard in shared
-            if not self._open(guard.expr)
+            if not self._open(guard.expr) and volatile(guard.expr) is None
         ]
 
     def _open(self, expr: exp.Expr) -> bool:

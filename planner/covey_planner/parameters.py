@@ -64,7 +64,25 @@ _BEFORE_A_VALUE = frozenset(
     {TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.L_PAREN}
     | {TokenType.COMMA, TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.DPIPE}
 )
-_WORDS = frozenset(["SELECT", "AND", "OR", "NOT", "LIKE", "ILIKE", "BETWEEN", "THEN", "ELSE", "WHEN", "LIMIT", "OFFSET", "IN", "WHERE", "ON"])
+_WORDS = frozenset(
+    [
+        "SELECT",
+        "AND",
+        "OR",
+        "NOT",
+        "LIKE",
+        "ILIKE",
+        "BETWEEN",
+        "THEN",
+        "ELSE",
+        "WHEN",
+        "LIMIT",
+        "OFFSET",
+        "IN",
+        "WHERE",
+        "ON",
+    ]
+)
 
 
 def parameter_keys(placeholders: Sequence[Placeholder]) -> tuple[int | str, ...]:

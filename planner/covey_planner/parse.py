@@ -88,7 +88,10 @@ def parse(scanned: Scan, literals: Sequence[str], dialect: str = "duckdb") -> St
     if isinstance(tree, exp.Subquery):
         tree = tree.unnest() if not tree.args.get("alias") else tree
     if not isinstance(tree, exp.Query):
-        raise ParseError("the statement is not a query", _position(scanned.tokens[0]))
+        raise Unsupported(
+            f"an AI call in {scanned.tokens[0].text.upper()} is not supported",
+            token_position(scanned.tokens[0]),
+        )
     return Statement(scanned, tree, _projection_texts(scanned))
 
 
@@ -200,7 +203,8 @@ def _projection_texts(scanned: Scan) -> tuple[str, ...]:
     return tuple(item.text for item in projections(scanned))
 
 
-def _position(token: Token) -> Position:
+def token_position(token: Token) -> Position:
+    """Where a token begins."""
     return Position(token.line, token.col - (token.end - token.start))
 
 
@@ -214,7 +218,7 @@ def _find_sites(sql: str, tokens: Sequence[Token]) -> tuple[list[Token], tuple[S
         token = tokens[at]
         name, width = _function_name(tokens, at)
         if name in KNOWN:
-            _check_function(name, _position(token))
+            _check_function(name, token_position(token))
             out.append(
                 Token(
                     TokenType.VAR,
@@ -240,8 +244,10 @@ def _find_sites(sql: str, tokens: Sequence[Token]) -> tuple[list[Token], tuple[S
         at += 1
     for name, token, end in found:
         if end < 0:
-            raise ParseError(f"{name} has no closing parenthesis", _position(token))
-    sites = [Site(n, name, token.start, end, _position(token)) for n, (name, token, end) in enumerate(found)]
+            raise ParseError(f"{name} has no closing parenthesis", token_position(token))
+    sites = [
+        Site(n, name, token.start, end, token_position(token)) for n, (name, token, end) in enumerate(found)
+    ]
     return out, tuple(sites)
 
 
@@ -272,7 +278,7 @@ def _tokenize(text: str, dialect: str) -> list[Token]:
     try:
         tokens = Dialect.get_or_raise(dialect).tokenize(text)
     except SqlglotError as error:
-        raise ParseError(str(error).splitlines()[0]) from None
+        raise _token_error(error) from None
     out: list[Token] = []
     for token in tokens:
         if token.token_type == TokenType.QDCOLON:
@@ -306,17 +312,21 @@ def _check_statement(tokens: Sequence[Token]) -> None:
         TokenType.VALUES,
     }:
         raise Unsupported(
-            f"{first.text.upper()} with an AI call is not supported; only queries are", _position(first)
+            f"{first.text.upper()} with an AI call is not supported; only queries are", token_position(first)
         )
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
-            raise Unsupported("an AI statement stands alone: send one statement at a time", _position(token))
+            raise Unsupported(
+                "an AI statement stands alone: send one statement at a time", token_position(token)
+            )
         if (
             token.text.startswith(RESERVED)
             and not token.text.startswith(SITE)
             and token.token_type != TokenType.STRING
         ):
-            raise BindError(f"{token.text}: names that begin with {RESERVED} are reserved", _position(token))
+            raise BindError(
+                f"{token.text}: names that begin with {RESERVED} are reserved", token_position(token)
+            )
 
 
 def _substitute(scanned: Scan, literals: Sequence[str], dialect: str) -> list[Token]:
@@ -339,12 +349,19 @@ def _substitute(scanned: Scan, literals: Sequence[str], dialect: str) -> list[To
     return tokens
 
 
+def _token_error(error: SqlglotError) -> ParseError:
+    """What the tokenizer missed and where the unfinished text begins."""
+    found = re.fullmatch(r"Missing (.+) from (\d+):(\d+)", str(error.__cause__))
+    if found is None:
+        return ParseError("a comment or a string has no end")
+    return ParseError(f"a closing {found[1]} is missing", Position(int(found[2]), int(found[3])))
+
+
 def _parse_error(error: SqlglotParseError) -> ParseError:
     first = error.errors[0] if error.errors else {}
-    description = str(first.get("description") or str(error)).splitlines()[0]
-    description = (
-        description.split(". Line ")[0].replace("<class 'sqlglot.expressions.", "").replace("'>", "")
-    )
+    description = str(first.get("description") or error).splitlines()[0].split(". Line ")[0]
+    if description.startswith("Required keyword"):
+        description = "an expression is missing"
     line, column = first.get("line"), first.get("col")
     width = len(str(first.get("highlight") or " "))
     near = f" near {first['highlight']!r}" if first.get("highlight") else ""

@@ -5,6 +5,7 @@ Never runs the model, and DuckDB only to describe AI-free statements.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,12 +13,13 @@ from typing import Literal
 from sqlglot import exp
 
 from covey_planner.bind import bind
+from covey_planner.errors import BindError
 from covey_planner.explain import explain
 from covey_planner.logical import Node
 from covey_planner.lowering import lower
 from covey_planner.optimize import optimize
 from covey_planner.parameters import infer_types, literals, parameter_keys, placeholder_scan
-from covey_planner.parse import Scan, Statement, describe_text, parse, scan, site_number
+from covey_planner.parse import Scan, Statement, describe_text, parse, scan, site_number, token_position
 from covey_planner.physical import PhysicalPlan
 from covey_planner.profiles import PromptProfile
 from covey_planner.scope import Catalog, describe
@@ -90,7 +92,7 @@ def plan(
     statement = parse(scanned, texts, options.dialect)
     logical = bind(statement, catalog)
     described = describe_text(scanned, texts)
-    columns = tuple(describe(catalog, described))
+    columns = _describe(catalog, described, scanned)
     _name_outputs(statement, [name for name, _ in columns])
     trace: list[tuple[str, Node]] = []
     _forget_positions(statement.tree)
@@ -124,6 +126,17 @@ def _plain(sql: str, catalog: Catalog, dialect: str) -> Planned:
         parameters=keys,
         parameter_types=tuple(types[key] for key in keys),
     )
+
+
+def _describe(catalog: Catalog, described: str, scanned: Scan) -> tuple[tuple[str, str], ...]:
+    """The result's columns; DuckDB's complaint gets the place of the first name that it quotes."""
+    try:
+        return tuple(describe(catalog, described))
+    except BindError as error:
+        found = re.search(r'"([^"]+)"|with name (\S+)', error.message)
+        name = (found[1] or found[2]).lower() if found is not None else ""
+        places = [token_position(token) for token in scanned.tokens if token.text.lower() == name]
+        raise BindError(error.message, places[0] if places else None) from None
 
 
 def _name_outputs(statement: Statement, names: Sequence[str]) -> None:

@@ -11,9 +11,8 @@ from typing import Literal
 
 from sqlglot import exp
 
-from covey_planner.bind import BLOCK
 from covey_planner.domains import key
-from covey_planner.logical import Call
+from covey_planner.logical import BLOCK, Call
 from covey_planner.parse import site_number
 from covey_planner.render import render
 from covey_planner.sources import TYPED_NULL, is_comma

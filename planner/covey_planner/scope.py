@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
@@ -22,6 +23,9 @@ class Catalog(Protocol):
         """Name and DuckDB type of each column of an AI-free query; raises with DuckDB's message where it has none."""
         ...
 
+
+_CATEGORY = re.compile(r"^[A-Z][A-Za-z ]* Error: ")
+"""How DuckDB's messages begin."""
 
 Columns = Mapping[str, tuple[str, str]]
 """By lower-case name: the name as stored, and the DuckDB type."""
@@ -162,5 +166,5 @@ def describe(catalog: Catalog, sql: str) -> Sequence[tuple[str, str]]:
     except PlanError:
         raise
     except Exception as error:  # DuckDB's own message, whatever its class
-        message = str(error).split("\n\nLINE ")[0].strip()
-        raise BindError(message.splitlines()[0] if message else type(error).__name__) from None
+        message = str(error).strip().splitlines() or [type(error).__name__]
+        raise BindError(_CATEGORY.sub("", message[0])) from None

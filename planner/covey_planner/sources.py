@@ -17,6 +17,7 @@ from covey_planner.logical import Attached, Item, Source
 from covey_planner.parse import quote, site_number
 from covey_planner.render import render
 from covey_planner.scope import Catalog, Columns, Relation, Scope, describe, position_of
+from covey_planner.volatile import shown, volatile
 
 TYPED_NULL = "CAST(NULL AS BOOLEAN)"
 
@@ -160,6 +161,7 @@ class FromBinder:
                 self._check_no_call(join, "parenthesized")
                 keys |= self._member(join.this)
             return keys
+        self._check_stable(node)
         relation = self._relation(node)
         if any(other.name == relation.name for other in self._relations):
             raise BindError(
@@ -169,11 +171,26 @@ class FromBinder:
         self._texts.append(render(without_calls(node), copy=False))
         return frozenset({relation.key})
 
+    def _check_stable(self, node: exp.Expr) -> None:
+        """Refuse members whose rows change from one query to the next: answers would belong to other rows."""
+        names = {table.name.lower() for table in node.find_all(exp.Table)}
+        for part in [node, *(cte.this for cte in self._ctes if cte.alias.lower() in names)]:
+            found = volatile(part)
+            if found is not None:
+                raise Unsupported(
+                    f"{shown(found)} in what an AI call reads is not supported: store the rows in a table first",
+                    position_of(found) or position_of(node),
+                )
+
     def _relation(self, node: exp.Expr) -> Relation:
         inner = node.this if isinstance(node, exp.Lateral) else node
         alias = node.args.get("alias")
         identifier = alias.this if isinstance(alias, exp.TableAlias) and alias.this else None
-        names = [column.name for column in alias.args.get("columns") or []] if isinstance(alias, exp.TableAlias) else []
+        names = (
+            [column.name for column in alias.args.get("columns") or []]
+            if isinstance(alias, exp.TableAlias)
+            else []
+        )
         if isinstance(inner, exp.Table) and isinstance(inner.this, exp.Identifier):
             identifier = identifier or inner.this
             name = inner.name.lower()
