@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 from covey_engine.operators.executor import Executor
+from covey_engine.prefill.api import Figures, Progress
 from covey_planner.plan import Planned, PlanOptions, plan
 from covey_storage.catalog import Database
 
 from covey_server import lifecycle
-from covey_server.errors import BadRequest
 from covey_server.guard import Guard, tokenize
 from covey_server.query import AiPlan, AiResult
-from covey_server.statements import Parameters, select_schema
+from covey_server.statements import Parameters, parameter_schema, parameter_values, select_schema
+
+_EXPLAINED = pa.schema([("explain_key", pa.string()), ("explain_value", pa.string())])
 
 
 @dataclass(frozen=True)
@@ -48,29 +50,65 @@ class ModelSide:
         self, sql: str, cursor: duckdb.DuckDBPyConnection, parameters: Parameters | None
     ) -> AiPlan | None:
         """Plan a statement; None where it has no AI calls. Raises PlanError."""
-        if isinstance(parameters, Mapping):
-            raise BadRequest("a statement with AI calls takes parameters as ?, not by name")
-        values: Sequence[object] = tuple(parameters or ())
+        values = parameter_values(parameters) if parameters is not None else ()
         planned = plan(sql, CursorCatalog(self.database, cursor), self.options, values)
         if planned.kind == "plain":
             return None
         # What the planner wrote for DuckDB holds all of the statement but its AI calls.
         self.guard.refuse_functions(tuple(tokenize(planned.describe_sql)))
-        schema = select_schema(cursor, planned.describe_sql, values)
-        return ModelPlan(self.executor, planned, values, schema)
+        # DuckDB counts parameters from 1.
+        names = [str(key + 1) if isinstance(key, int) else key for key in planned.parameters]
+        expected = parameter_schema(cursor, list(zip(names, planned.parameter_types, strict=True)))
+        if planned.explain:
+            return ExplainPlan(planned.text, expected)
+        return ModelPlan(self.executor, planned, select_schema(cursor, planned.describe_sql), expected)
 
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """A planned statement with AI calls."""
+    """A planned statement with AI calls; its parameters' values are part of the plan."""
 
     executor: Executor
     planned: Planned
-    parameters: Sequence[object]
     schema: pa.Schema
+    parameters: pa.Schema
 
     def execute(self, cursor: duckdb.DuckDBPyConnection, query_id: str, cancel: threading.Event) -> AiResult:
         """Start it."""
-        return self.executor.execute(
-            self.planned, cursor, query_id=query_id, cancel=cancel, parameters=self.parameters
-        )
+        return self.executor.execute(self.planned, cursor, query_id=query_id, cancel=cancel)
+
+
+@dataclass(frozen=True)
+class ExplainPlan:
+    """A plan to be shown, not run."""
+
+    text: str
+    parameters: pa.Schema
+    schema: pa.Schema = _EXPLAINED
+
+    def execute(
+        self, _cursor: duckdb.DuckDBPyConnection, _query_id: str, _cancel: threading.Event
+    ) -> AiResult:
+        """Show it."""
+        return _Explained(self.text)
+
+
+class _Explained:
+    """The text of a plan as rows, in the shape of DuckDB's EXPLAIN."""
+
+    schema = _EXPLAINED
+
+    def __init__(self, text: str) -> None:
+        row = pa.record_batch([["physical_plan"], [text]], schema=_EXPLAINED)
+        self.batches: Iterator[pa.RecordBatch] = iter([row])
+
+    def figures(self) -> Figures:
+        """The model did nothing."""
+        return Figures()
+
+    def progress(self) -> Progress:
+        """There is nothing to come."""
+        return Progress(0, 0)
+
+    def close(self) -> None:
+        """There is nothing to give up."""

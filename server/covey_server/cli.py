@@ -35,6 +35,8 @@ _EXPECTED = (StartupError, StorageError, EngineError, PlanError)
 
 def serve(argv: Sequence[str]) -> int:
     """Run the server until it is told to stop."""
+    # What gRPC's core has to say of a busy port is said below.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     logging.basicConfig(level=logging.WARNING, format="covey: %(levelname)s: %(message)s", stream=sys.stderr)
     try:
         config = load_config(argv)

@@ -68,7 +68,9 @@ def load_config(argv: Sequence[str]) -> ServerConfig:
     named = given.pop("config")
     path = Path(named) if named is not None else _DEFAULT_FILE
     values = _read(path) if named is not None or path.is_file() else {}
-    values.update({name: value for name, value in given.items() if value is not None})
+    values.update(
+        {name: tuple(v) if isinstance(v, list) else v for name, v in given.items() if v is not None}
+    )
     config = ServerConfig(**values)
     if config.port > 65535:
         raise StartupError(f"port: {config.port} is not a port")

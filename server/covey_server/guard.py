@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -103,11 +103,17 @@ class Guard:
             raise BadRequest("one statement at a time: the text holds several")
         self.refuse_functions(tokens)
         names = frozenset(token.text for token in tokens if token.kind in ("identifier", "keyword"))
-        if _has_ai_call(tokens):
+        asks = _has_ai_call(tokens)
+        try:
+            with self._parsing:
+                kind = self._parser.extract_statements(sql)[0].type.name
+        except duckdb.ParserException:
+            if not asks:
+                raise
+            # Some AI calls are no SQL to DuckDB: it would not run the text either.
             return Checked(sql, "ai", names)
-        with self._parsing:
-            kind = self._parser.extract_statements(sql)[0].type.name
-        return _check_kind(sql, kind, tokens, names)
+        checked = _check_kind(sql, kind, tokens, names)
+        return replace(checked, kind="ai") if asks and checked.kind == "plain" else checked
 
     def close(self) -> None:
         """Let go of the parser."""

@@ -49,9 +49,17 @@ class AiResult(Protocol):
 
 
 class AiPlan(Protocol):
-    """A planned statement with AI calls. schema: what it will yield."""
+    """A planned statement with AI calls. schema: what it will yield; parameters: what has to be bound."""
 
-    schema: pa.Schema
+    @property
+    def schema(self) -> pa.Schema:
+        """Of its rows."""
+        ...
+
+    @property
+    def parameters(self) -> pa.Schema:
+        """Of its parameters."""
+        ...
 
     def execute(self, cursor: duckdb.DuckDBPyConnection, query_id: str, cancel: threading.Event) -> AiResult:
         """Start it; nothing is spent before the first batch is asked for."""
@@ -89,7 +97,7 @@ class Core:
                 raise BadRequest("this server runs without a model, so it cannot answer AI calls")
             plan = self.ai.plan(checked.sql, cursor, parameters)
             if plan is not None:
-                return Outline(plan.schema, EMPTY, update=False, counts=False, eager=False), plan
+                return Outline(plan.schema, plan.parameters, update=False, counts=False, eager=False), plan
         return outline(cursor, checked, parameters), None
 
 

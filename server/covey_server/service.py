@@ -202,7 +202,8 @@ class FlightService:
                 call.cancel()
                 raise
             except Exception as error:
-                return await _abort(context, error)
+                await _abort(context, error)
+                return b""
 
         return serve
 
@@ -260,9 +261,9 @@ async def _feed(upload: Upload, requests: AsyncIterator[bytes]) -> None:
         upload.end(error)
 
 
-async def _abort(context: grpc.aio.ServicerContext, error: Exception) -> Any:
+async def _abort(context: grpc.aio.ServicerContext, error: Exception) -> None:
     if isinstance(error, _Gone):
-        return None
+        return
     status = status_of(error)
     if status.code is StatusCode.INTERNAL and not isinstance(error, ServerError):
         _log.error("a request failed: %s", status.message, exc_info=error)

@@ -32,8 +32,8 @@ SCHEMA = pa.schema(
 
 _NUMERIC = """abs acos asin atan atan2 ceil cos cot degrees exp floor ln log log10 mod pi power radians random
     round sign sin sqrt tan trunc"""
-_TEXT = """ascii chr concat left length lower lpad ltrim repeat replace reverse right rpad rtrim substring trim
-    upper"""
+_TEXT = """ascii chr concat left length lower lpad ltrim repeat replace reverse right rpad rtrim substring
+    trim upper"""
 _SYSTEM = "coalesce current_schema ifnull nullif typeof version"
 _TIME = """current_date current_timestamp date_diff date_part date_trunc dayname extract month monthname now
     quarter second strftime year"""

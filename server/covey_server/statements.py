@@ -57,16 +57,16 @@ def outline(
         names, types = relation.columns, relation.types
     return Outline(
         schema=EMPTY if update else result_schema(cursor, names, types),
-        parameters=_parameter_schema(cursor, found),
+        parameters=parameter_schema(cursor, found),
         update=update,
         counts=kind == "changed_rows",
         eager=update or writes or checked.eager,
     )
 
 
-def select_schema(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object]) -> pa.Schema:
-    """What a SELECT yields."""
-    names, types, *_ = cursor._bind(sql, with_writes=True, values=list(parameters) or None)
+def select_schema(cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Schema:
+    """What a SELECT without parameters yields."""
+    names, types, *_ = cursor._bind(sql, with_writes=True)
     return result_schema(cursor, names, types)
 
 
@@ -117,7 +117,8 @@ def parameter_values(parameters: Parameters) -> list[object] | dict[str, object]
     return dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
 
 
-def _parameter_schema(cursor: duckdb.DuckDBPyConnection, found: Sequence[tuple[str, Any]]) -> pa.Schema:
+def parameter_schema(cursor: duckdb.DuckDBPyConnection, found: Sequence[tuple[str, object]]) -> pa.Schema:
+    """The schema of parameters with these names and DuckDB types, in the order in which they are bound."""
     ordered = sorted(found, key=lambda item: (int(item[0]) if item[0].isdigit() else 0, item[0]))
     # A text converts to whatever an untyped parameter turns out to be.
     types = ["VARCHAR" if str(kind) == "UNKNOWN" else str(kind) for _, kind in ordered]

