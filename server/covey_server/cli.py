@@ -8,13 +8,13 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import uvloop
-from covey_engine.prefill.client import EngineClient
-from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import EngineError
 from covey_planner.errors import PlanError
 from covey_storage.catalog import Database
@@ -27,9 +27,13 @@ from covey_server.guard import Guard
 from covey_server.query import AiSide
 from covey_server.server import Server
 
+if TYPE_CHECKING:
+    from covey_engine.prefill.client import EngineClient
+
 USER_ERROR = 2
 """Exit code where something given is wrong."""
 
+_STOPS = (signal.SIGTERM, signal.SIGINT)
 _EXPECTED = (StartupError, StorageError, EngineError, PlanError)
 
 
@@ -40,10 +44,10 @@ def serve(argv: Sequence[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format="covey: %(levelname)s: %(message)s", stream=sys.stderr)
     try:
         config = load_config(argv)
-        with ExitStack() as stack:
+        with _signals_unwind(), ExitStack() as stack:
             files = None if config.model == NO_MODEL else resolve_model(config.model)
             # The worker loads the model while the database opens.
-            engine = None if files is None else EngineClient(_engine_config(config, files))
+            engine = None if files is None else _engine(config, files)
             if engine is not None:
                 stack.callback(engine.close)
             database = Database.open(
@@ -85,12 +89,27 @@ def model(argv: Sequence[str]) -> int:
     return 0
 
 
+@contextmanager
+def _signals_unwind() -> Iterator[None]:
+    """While the block runs, SIGTERM and SIGINT leave it as an exit would; event loops see to themselves."""
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(0)
+
+    before = {number: signal.signal(number, leave) for number in _STOPS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 async def _run(make: Callable[[], Server], config: ServerConfig, engine: EngineClient | None) -> bool:
     """Bind, wait for the model, serve until a signal comes, stop; whether everything ended by itself."""
     server = make()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _STOPS:
         loop.add_signal_handler(number, stopping.set)
     try:
         port = server.bind()
@@ -150,16 +169,22 @@ def _ai_side(
     return ModelSide(database, executor, PlanOptions(profile), guard)
 
 
-def _engine_config(config: ServerConfig, files: ModelFiles) -> EngineConfig:
-    return EngineConfig(
-        model=str(files.path),
-        device=config.device,
-        dtype=config.dtype,
-        backend=config.backend,
-        arena_bytes=config.arena_bytes,
-        chunk_tokens=config.chunk_tokens,
-        threads=config.threads,
-        hang_seconds=config.hang_seconds,
+def _engine(config: ServerConfig, files: ModelFiles) -> EngineClient:
+    """Start the worker, which begins to load the model."""
+    from covey_engine.prefill.client import EngineClient
+    from covey_engine.prefill.config import EngineConfig
+
+    return EngineClient(
+        EngineConfig(
+            model=str(files.path),
+            device=config.device,
+            dtype=config.dtype,
+            backend=config.backend,
+            arena_bytes=config.arena_bytes,
+            chunk_tokens=config.chunk_tokens,
+            threads=config.threads,
+            hang_seconds=config.hang_seconds,
+        )
     )
 
 
