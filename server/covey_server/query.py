@@ -28,6 +28,9 @@ from covey_server.results import Rows
 from covey_server.sessions import Cursors, Lane
 from covey_server.statements import EMPTY, Outline, Parameters, outline, parameter_values, result_schema
 
+_PATIENCE = 0.5
+"""Seconds that a batch of a cancelled result in a transaction may still take."""
+
 
 class AiResult(Protocol):
     """The rows of a running statement with AI calls."""
@@ -190,8 +193,19 @@ class Query:
         return self.affected
 
     def cancel(self) -> None:
-        """Stop the statement wherever it is; its waiting caller gets an error."""
+        """Stop the statement wherever it is; its waiting caller gets an error.
+
+        An interrupted DuckDB aborts its transaction. So a reader that leaves does not interrupt the
+        transaction that it was reading in, unless a single batch takes long.
+        """
         self._cancelled.set()
+        if self._rows is not None and self._lane.explicit:
+            self._rows.give_up()
+            threading.Timer(_PATIENCE, self._interrupt).start()
+        else:
+            self._interrupt()
+
+    def _interrupt(self) -> None:
         if self._working:
             self._lane.interrupt()
 

@@ -13,8 +13,16 @@ from typing import IO
 
 import pyarrow as pa
 
+from covey_server.errors import BadRequest
+
 _IN_MEMORY = 32 << 20
 """A spool up to this many bytes stays in memory."""
+
+_SPOOL_BYTES = 8 << 30
+"""A spool never grows beyond this."""
+
+
+_TOO_LARGE = "the rest of the result was dropped: it is too large to be kept while other statements run"
 
 
 class Rows:
@@ -34,6 +42,11 @@ class Rows:
         self._spool: IO[bytes] | None = None
         self._failure: Exception | None = None
         self._closed = False
+        self._given_up = False
+
+    def give_up(self) -> None:
+        """Nobody wants the rest: whoever reads it stops after the batch at hand. Callable from any thread."""
+        self._given_up = True
 
     def next(self) -> pa.RecordBatch | None:
         """The next batch with rows, None after the last; raises what the statement raises."""
@@ -60,6 +73,10 @@ class Rows:
             with pa.ipc.new_stream(pa.PythonFile(self._spool, "w"), self.schema) as writer:
                 try:
                     for batch in self._batches:
+                        if self._given_up:
+                            break
+                        if self._spool.tell() > _SPOOL_BYTES:
+                            raise BadRequest(_TOO_LARGE)
                         writer.write_batch(batch)
                         rows += batch.num_rows
                 except Exception as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -35,14 +35,15 @@ class Lane:
     """A DuckDB connection on which statements run one after the other.
 
     `used` marks the time of the last use. explicit: its statements belong to a transaction begun by the
-    client.
+    client. schema: tells the session's default schema, None for DuckDB's.
     """
 
     explicit = False
 
-    def __init__(self, database: Cursors, schema: str | None) -> None:
+    def __init__(self, database: Cursors, schema: Callable[[], str | None]) -> None:
         self._database = database
         self._schema = schema
+        self._used_schema: str | None = None
         self._cursor: duckdb.DuckDBPyConnection | None = None
         self.lock = threading.RLock()
         self.used = time.monotonic()
@@ -62,9 +63,11 @@ class Lane:
     def settle(self) -> None:
         """Spool the rows that are still open."""
         with self.lock:
-            if self.open_rows is not None:
-                self.open_rows.spool()
-                self.open_rows = None
+            open_rows, self.open_rows = self.open_rows, None
+            if open_rows is not None:
+                open_rows.spool()
+                if open_rows.failure is not None:
+                    self.failed()
 
     def wrote(self) -> None:
         """The statement has changed the database."""
@@ -85,8 +88,11 @@ class Lane:
     def _connection(self) -> duckdb.DuckDBPyConnection:
         if self._cursor is None:
             self._cursor = self._database.cursor()
-            if self._schema is not None:
-                self._cursor.execute(f"USE {quote(self._schema)}")
+            self._used_schema = None
+        schema = self._schema()
+        if schema != self._used_schema:
+            self._cursor.execute(f"USE {quote(schema or 'main')}")
+            self._used_schema = schema
         return self._cursor
 
     def failed(self) -> None:
@@ -103,7 +109,7 @@ class Transaction(Lane):
 
     explicit = True
 
-    def __init__(self, database: Cursors, schema: str | None) -> None:
+    def __init__(self, database: Cursors, schema: Callable[[], str | None]) -> None:
         super().__init__(database, schema)
         self.id = secrets.token_bytes(16)
         self._begun = False
@@ -196,7 +202,7 @@ class Sessions:
 
     def begin(self, session: Session) -> Transaction:
         """Open a transaction."""
-        transaction = Transaction(self._database, session.schema)
+        transaction = Transaction(self._database, lambda: session.schema)
         with self._lock:
             session.transactions[transaction.id] = transaction
             self._owners[transaction.id] = session
@@ -245,7 +251,7 @@ class Sessions:
             return session.sql_transaction
         if join and len(session.transactions) == 1:
             return next(iter(session.transactions.values()))
-        return Lane(self._database, session.schema)
+        return Lane(self._database, lambda: session.schema)
 
     def set_schema(self, session: Session, schema: str) -> None:
         """Make a schema the default of the session's later statements.

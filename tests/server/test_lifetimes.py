@@ -34,7 +34,7 @@ def core() -> Iterator[Core]:
 
 
 def planned(core: Core, sql: str) -> Query:
-    query = Query(core, core.guard.check(sql), Lane(core.database, None))
+    query = Query(core, core.guard.check(sql), Lane(core.database, lambda: None))
     query.plan()
     return query
 

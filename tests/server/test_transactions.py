@@ -133,6 +133,41 @@ def test_a_session_has_a_schema_of_its_own(connect) -> None:
         one.adbc_current_db_schema = "nowhere"
 
 
+def test_a_schema_set_in_a_transaction_counts_at_once(connect) -> None:
+    connection = connect()
+    run(connection, "CREATE SCHEMA IF NOT EXISTS inner_one")
+    connection.commit()
+    assert rows(connection, "SELECT current_schema()") == [("main",)]
+    connection.adbc_current_db_schema = "inner_one"
+    assert rows(connection, "SELECT current_schema()") == [("inner_one",)]
+
+
+def test_leaving_a_result_does_not_abort_what_was_written(connect) -> None:
+    connection = connect()
+    run(connection, "CREATE TABLE survives AS SELECT 1 AS n")
+    for _ in range(5):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT a.range AS a, b.range AS b FROM range(1000000) a, range(1000000) b")
+            cursor.fetchone()
+        assert rows(connection, "SELECT n FROM survives") == [(1,)]
+    connection.commit()
+    assert rows(connect(autocommit=True), "SELECT n FROM survives") == [(1,)]
+
+
+def test_an_error_in_spooled_rows_does_not_cost_a_reading_transaction(connect) -> None:
+    connection = connect()
+    with connection.cursor() as first:
+        first.execute(
+            "SELECT CASE WHEN range < 2900000 THEN 1 ELSE error('late') END AS n FROM range(3000000)"
+        )
+        reader = first.fetch_record_batch()
+        reader.read_next_batch()
+        assert rows(connection, "SELECT 1") == [(1,)]
+        with pytest.raises(pa.ArrowInvalid, match="late"):
+            reader.read_all()
+        assert rows(connection, "SELECT 2") == [(2,)]
+
+
 def test_a_closed_connection_rolls_back(server, connect) -> None:
     with dbapi.connect(server.uri) as leaving:
         run(leaving, "CREATE TABLE left_behind (n INTEGER)")
