@@ -27,6 +27,11 @@ _EXPLAIN = re.compile(
 )
 
 
+_QUERIES = frozenset(
+    {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
+)
+
+
 @dataclass(frozen=True)
 class Site:
     """An AI call as written: its number in the text, its function, and where it stands."""
@@ -64,7 +69,7 @@ def scan(sql: str, dialect: str = "duckdb") -> Scan | None:
         return None
     text, explain = _strip_explain(sql)
     tokens = _tokenize(text, dialect)
-    if len(tokens) == 2 and MENTION.search(tokens[1].text) and tokens[1].token_type == TokenType.STRING:
+    if len(tokens) == 2 and tokens[0].token_type not in _QUERIES and MENTION.search(tokens[1].text):
         tokens = [tokens[0], *_tokenize(tokens[1].text, dialect)]
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
@@ -304,13 +309,7 @@ def _check_statement(tokens: Sequence[Token]) -> None:
     if not tokens:
         raise ParseError("the statement is empty")
     first = tokens[0]
-    if first.token_type not in {
-        TokenType.SELECT,
-        TokenType.WITH,
-        TokenType.FROM,
-        TokenType.L_PAREN,
-        TokenType.VALUES,
-    }:
+    if first.token_type not in _QUERIES:
         raise Unsupported(
             f"{first.text.upper()} with an AI call is not supported; only queries are", token_position(first)
         )

@@ -56,10 +56,12 @@ class Answers:
         return f"{keys} IN (SELECT {names} FROM {self.aliased(alias)}{chosen})"
 
     def value(self, alias: str) -> str:
-        """The call's answer as a value; NULL where there is none."""
-        return (
-            f"(SELECT {alias}_answer FROM {self.aliased(alias)} WHERE {' AND '.join(self.equalities(alias))})"
-        )
+        """The call's answer as a value; NULL where there is none. The tables hold all answers.
+
+        No correlated subquery: DuckDB evaluates those once for values that are equal, and equal values (0.0 and -0.0,
+        or texts under a collation) may have different keys.
+        """
+        return f"CASE WHEN {self.is_answer(True, alias)} THEN TRUE WHEN {self.is_answer(False, alias)} THEN FALSE END"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,230 @@
+-- Malformed or unsupported statements, each with its message. One a paragraph.
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', bdy)
+-> BindError: no column 'bdy' (there is body) (line 1:46)
+
+SELECT id FROM tickets t
+WHERE AI_FILTER('a?', t.bodi)
+-> BindError: t has no column 'bodi' (there is body) (line 2:25)
+
+SELECT id FROM tickets t WHERE AI_FILTER('a?', x.body)
+-> BindError: no table 'x' in FROM (there is t) (line 1:50)
+
+SELECT id FROM tikets WHERE AI_FILTER('a?', body)
+-> BindError: no table 'tikets' (line 1:16)
+
+SELECT id FROM other.tickets WHERE AI_FILTER('a?', body)
+-> BindError: no table 'other.tickets' (line 1:22)
+
+SELECT t.id FROM tickets t, products p WHERE AI_FILTER('a?', id)
+-> BindError: column 'id' is ambiguous: t and p both have it (line 1:62)
+
+SELECT id FROM tickets WHERE AI_FILTER(PROMPT('{0} and {1}', body))
+-> BindError: placeholder {1} has no argument: 1 argument is given (line 1:30)
+
+SELECT id FROM tickets WHERE AI_FILTER(PROMPT('is it {0}', body, note))
+-> BindError: argument 1 is not used: the template has no {1} (line 1:30)
+
+SELECT id FROM tickets WHERE AI_FILTER(PROMPT('is it', body))
+-> BindError: the template has no placeholder: write {0} where the value belongs (line 1:30)
+
+SELECT id FROM tickets WHERE AI_FILTER(PROMPT('is {it} {0}', body))
+-> BindError: template character 4: '{' belongs to no placeholder; write {{ for a literal brace (line 1:30)
+
+SELECT id FROM tickets WHERE AI_FILTER(PROMPT('is it} {0}', body))
+-> BindError: template character 6: '}' belongs to no placeholder; write }} for a literal brace (line 1:30)
+
+SELECT id FROM tickets WHERE AI_FILTER(PROMPT(note, body))
+-> BindError: the template of PROMPT must be a string literal (line 1:47)
+
+SELECT id FROM tickets WHERE AI_FILTER(PROMPT('', body))
+-> BindError: the template of PROMPT is empty (line 1:30)
+
+SELECT id FROM tickets WHERE AI_FILTER(PROMPT())
+-> BindError: PROMPT has no template (line 1:30)
+
+SELECT id FROM tickets WHERE AI_FILTER()
+-> BindError: AI_FILTER has no arguments (line 1:30)
+
+SELECT id FROM tickets WHERE AI_FILTER('is it?')
+-> BindError: AI_FILTER asks about no value: write AI_FILTER('question', column) (line 1:30)
+
+SELECT id FROM tickets WHERE AI_FILTER(body)
+-> BindError: the question of AI_FILTER must be a string literal: AI_FILTER('question', column) or AI_FILTER(PROMPT('… {0} …', column)) (line 1:40)
+
+SELECT id FROM tickets WHERE AI_FILTER('  ', body)
+-> BindError: the question of AI_FILTER is empty (line 1:40)
+
+SELECT id FROM tickets WHERE AI_FILTER(body, 'is it?')
+-> BindError: the question of AI_FILTER must be a string literal: AI_FILTER('question', column) or AI_FILTER(PROMPT('… {0} …', column)) (line 1:40)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', body, note)
+-> BindError: AI_FILTER takes a question and one value; for more, write AI_FILTER(PROMPT('… {0} … {1} …', a, b)) (line 1:30)
+
+SELECT id FROM tickets WHERE AI_FILTER(PROMPT('{0}?', body), note)
+-> BindError: AI_FILTER(PROMPT(…)) takes no further arguments (line 1:30)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', raw)
+-> BindError: argument 0 of AI_FILTER: raw is BLOB, which cannot be asked about as text (line 1:46)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', tags)
+-> BindError: argument 0 of AI_FILTER: tags is VARCHAR[], which cannot be asked about as text (line 1:46)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', {'a': body})
+-> BindError: AI_FILTER has no option 'a' (there is anchor, selectivity) (line 1:52)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', struct_pack(a := body))
+-> BindError: AI_FILTER has no option 'a' (there is anchor, selectivity) (line 1:58)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', nosuch(body))
+-> BindError: argument 0 of AI_FILTER: Scalar Function with name nosuch does not exist! (line 1:46)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', body || random())
+-> Unsupported: random() changes from call to call: in argument 0 of AI_FILTER it is not supported; store its values in a table first (line 1:54)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', (SELECT max(name) FROM products))
+-> Unsupported: a subquery in argument 0 of AI_FILTER is not supported; compute it in a subquery first (line 1:58)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', CASE WHEN AI_FILTER('b?', body) THEN note END)
+-> Unsupported: another AI call in argument 0 of AI_FILTER is not supported; compute it in a subquery first (line 1:56)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', max(body))
+-> BindError: the aggregate MAX(body) stands where rows are not grouped (line 1:30)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', lag(body) OVER (ORDER BY id))
+-> Unsupported: a window function in argument 0 of AI_FILTER is not supported; compute it in a subquery first (line 1:46)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', body, {'model': 'x'})
+-> BindError: AI_FILTER has no option 'model' (there is anchor, selectivity) (line 1:62)
+
+SELECT id FROM tickets WHERE AI_FILTER(PROMPT('{0}?', body), {'anchor': 'p'})
+-> BindError: anchor: 'p' is no relation that AI_FILTER asks about (line 1:73)
+
+SELECT id FROM tickets WHERE AI.IF(connection_id => 'x', prompt => ('a ', body))
+-> BindError: AI.IF has no option 'connection_id' (there is anchor, selectivity) (line 1:53)
+
+SELECT id FROM tickets WHERE AI.IF(('a ', 'b'))
+-> BindError: AI.IF asks about no value: the tuple has no column (line 1:30)
+
+SELECT id FROM tickets WHERE AI.IF((body, note))
+-> BindError: AI.IF asks nothing: the tuple has no text (line 1:30)
+
+SELECT AI_COMPLETE('model', body) FROM tickets
+-> Unsupported: AI_COMPLETE generates text, which is not supported by a prefill-only engine; ask yes/no questions with AI_FILTER instead (line 1:8)
+
+SELECT AI_AGG(body, 'summarize') FROM tickets
+-> Unsupported: AI_AGG generates text, which is not supported by a prefill-only engine; aggregate the rows that AI_FILTER selects with string_agg or list instead (line 1:8)
+
+SELECT AI.GENERATE_BOOL(('x', body)) FROM tickets
+-> Unsupported: AI.GENERATE_BOOL generates text, which is not supported by a prefill-only engine; use AI.IF instead (line 1:8)
+
+SELECT AI_EXTRACT(body, ['a']) FROM tickets
+-> Unsupported: AI_EXTRACT generates text, which is not supported by a prefill-only engine; select rows with AI_FILTER and cut the text with regexp_extract instead (line 1:8)
+
+SELECT id FROM tickets ORDER BY AI_SCORE('a?', body)
+-> Unsupported: AI_SCORE is not supported yet; use AI_FILTER instead (line 1:33)
+
+SELECT AI_CLASSIFY(body, ['a', 'b']) FROM tickets
+-> Unsupported: AI_CLASSIFY is not supported yet; use one AI_FILTER per label instead (line 1:8)
+
+SELECT t.id FROM tickets t LEFT JOIN products p ON AI_FILTER(PROMPT('{0} {1}', t.body, p.name))
+-> Unsupported: an AI call in the ON of a LEFT join is not supported yet (line 1:52)
+
+SELECT t.id FROM tickets t FULL JOIN products p ON AI_FILTER(PROMPT('{0} {1}', t.body, p.name))
+-> Unsupported: an AI call in the ON of a FULL join is not supported yet (line 1:52)
+
+SELECT t.id FROM tickets t SEMI JOIN products p ON AI_FILTER(PROMPT('{0} {1}', t.body, p.name))
+-> Unsupported: an AI call in the ON of a SEMI join is not supported yet (line 1:52)
+
+SELECT id FROM tickets LIMIT CASE WHEN AI_FILTER('a?', 'b') THEN 1 ELSE 2 END
+-> Unsupported: an AI call in LIMIT of SELECT is not supported (line 1:40)
+
+CREATE TABLE x AS SELECT id FROM tickets WHERE AI_FILTER('a?', body)
+-> Unsupported: CREATE with an AI call is not supported; only queries are (line 1:1)
+
+INSERT INTO products SELECT id FROM tickets WHERE AI_FILTER('a?', body)
+-> Unsupported: INSERT with an AI call is not supported; only queries are (line 1:1)
+
+DELETE FROM tickets WHERE AI_FILTER('a?', body)
+-> Unsupported: DELETE with an AI call is not supported; only queries are (line 1:1)
+
+UPDATE tickets SET body = 'x' WHERE AI_FILTER('a?', body)
+-> Unsupported: UPDATE with an AI call is not supported; only queries are (line 1:1)
+
+COPY (SELECT id FROM tickets WHERE AI_FILTER('a?', body)) TO 'x.csv'
+-> Unsupported: COPY with an AI call is not supported; only queries are (line 1:1)
+
+CREATE MACRO f(x) AS AI_FILTER('a?', x)
+-> Unsupported: CREATE with an AI call is not supported; only queries are (line 1:1)
+
+SELECT 1 WHERE AI_FILTER('a?', 'b'); SELECT 2
+-> Unsupported: an AI statement stands alone: send one statement at a time (line 1:36)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', body
+-> ParseError: AI_FILTER has no closing parenthesis (line 1:30)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', body) AND
+-> ParseError: an expression is missing near 'AND' (line 1:52)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?, body)
+-> ParseError: a closing ' is missing (line 1:39)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', body) AND __covey_a0 = 1
+-> BindError: __covey_a0: names that begin with __covey_ are reserved (line 1:56)
+
+SELECT id, nosuch FROM tickets WHERE AI_FILTER('a?', body)
+-> BindError: Referenced column "nosuch" not found in FROM clause! (line 1:12)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', body) AND nosuch = 3
+-> BindError: no column 'nosuch' (there is id, body, note, product, day, score, tags, raw) (line 1:56)
+
+SELECT id, nosuch(id) FROM tickets WHERE AI_FILTER('a?', body)
+-> BindError: Scalar Function with name nosuch does not exist! (line 1:12)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', body) GROUP BY product
+-> BindError: column "id" must appear in the GROUP BY clause or must be part of an aggregate function. (line 1:8)
+
+SELECT product, AI_FILTER('a?', body) FROM tickets GROUP BY product
+-> BindError: column "body" must appear in the GROUP BY clause or must be part of an aggregate function. (line 1:17)
+
+SELECT id FROM tickets, tickets WHERE AI_FILTER('a?', body)
+-> BindError: two members of FROM are called 'tickets': give one an alias (line 1:25)
+
+WITH RECURSIVE r AS (SELECT id FROM tickets UNION SELECT id FROM r WHERE AI_FILTER('a?', 'x')) SELECT * FROM r
+-> Unsupported: an AI call in a recursive CTE is not supported yet (line 1:29)
+
+SELECT id FROM tickets UNION SELECT id FROM products ORDER BY AI_FILTER('a?', id)
+-> Unsupported: an AI call in ORDER of a set operation is not supported (line 1:63)
+
+SELECT list_filter(tags, lambda x: AI_FILTER('a?', x)) FROM tickets
+-> Unsupported: AI_FILTER inside a lambda is not supported (line 1:36)
+
+SELECT id FROM tickets t, LATERAL (SELECT 1 WHERE AI_FILTER('a?', t.body)) l
+-> Unsupported: an AI call at this place in FROM is not supported (line 1:43)
+
+SELECT id FROM range(CASE WHEN AI_FILTER('a?', 'x') THEN 3 END) r(id)
+-> Unsupported: an AI call at this place in FROM is not supported (line 1:16)
+
+EXPLAIN ANALYZE SELECT id FROM tickets WHERE AI_FILTER('a?', body)
+-> Unsupported: EXPLAIN ANALYZE of an AI statement is not supported yet; use EXPLAIN
+
+SELECT id FROM tickets t JOIN products p USING (nosuch) WHERE AI_FILTER('a?', body)
+-> BindError: USING: column 'nosuch' is not on both sides (line 1:31)
+
+VALUES (AI_FILTER('a?', 'x'))
+-> Unsupported: an AI call in VALUES is not supported (line 1:1)
+
+PIVOT tickets ON product USING count(AI_FILTER('a?', body))
+-> Unsupported: PIVOT with an AI call is not supported; only queries are (line 1:1)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', *)
+-> Unsupported: * in argument 0 of AI_FILTER is not supported; compute it in a subquery first (line 1:46)
+
+SELECT id FROM tickets WHERE AI_FILTER(PROMPT('{0}?', bodyy))
+-> BindError: no column 'bodyy' (there is body) (line 1:55)
+
+SELECT id FROM tickets TABLESAMPLE 10% WHERE AI_FILTER('a?', body)
+-> Unsupported: a random sample in what an AI call reads is not supported: store the rows in a table first (line 1:36)
+
+SELECT id FROM (SELECT id, body || random() AS b FROM tickets) WHERE AI_FILTER('a?', b)
+-> Unsupported: random() in what an AI call reads is not supported: store the rows in a table first (line 1:36)
