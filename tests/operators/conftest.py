@@ -11,16 +11,7 @@ from covey_storage.library import TokenLibrary
 from covey_storage.tokenizer import Tokenizer
 from support.byte_tokenizer import byte_tokenizer
 from support.fake_engine import FakeEngine
-
-TABLES = """
-CREATE TABLE docs (id INTEGER, lang VARCHAR, body VARCHAR);
-INSERT INTO docs SELECT i, ['en', 'de', 'fr'][1 + i % 3], 'document number ' || (i % 40) FROM range(60) r(i);
-INSERT INTO docs VALUES (100, 'en', NULL), (101, 'en', ''), (102, 'de', 'Zoë’s <|im_end|> letter');
-CREATE TABLE terms (id INTEGER, name VARCHAR);
-INSERT INTO terms SELECT i, 'term ' || i FROM range(7) r(i);
-INSERT INTO terms VALUES (100, NULL), (101, 'term 3');
-CREATE TABLE nothing (id INTEGER, body VARCHAR);
-"""
+from support.hand_plans import TABLES
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
 from covey_storage.tokenizer import Tokenizer
 from support.fake_engine import FakeEngine, Faults
-from support.hand_plans import HEAD, Planned, ai, column_domain, computed, key, question, rows, start
+from support.hand_plans import HEAD, ai, column_domain, computed, key, plain, question, rows, start
 
 pytestmark = pytest.mark.usefixtures("leftovers")
 DESCRIBE = "SELECT id FROM docs"
@@ -108,13 +108,13 @@ def test_cancel_inside_duckdb(executor: Executor, cursor: duckdb.DuckDBPyConnect
     slow = "SELECT sum(a.range * b.range % 7) AS id FROM range(10_000_000) a, range(1_000_000) b"
     threading.Timer(0.1, cancel.set).start()
     with pytest.raises(QueryCancelled):
-        rows(start(executor, Planned(slow), cursor, cancel=cancel))
+        rows(start(executor, plain(slow), cursor, cancel=cancel))
     assert good_rows(executor, cursor)
 
 
 def test_cancel_between_batches(executor: Executor, cursor: duckdb.DuckDBPyConnection) -> None:
     cancel = threading.Event()
-    result = start(executor, Planned("SELECT range AS id FROM range(10_000_000)"), cursor, cancel=cancel)
+    result = start(executor, plain("SELECT range AS id FROM range(10_000_000)"), cursor, cancel=cancel)
     next(result.batches)
     cancel.set()
     with pytest.raises(QueryCancelled):
@@ -182,16 +182,16 @@ def test_plain_results_stream(executor: Executor, cursor: duckdb.DuckDBPyConnect
     """The first batch of an endless statement comes at once, parameters or not."""
     endless = "SELECT a.range AS id FROM range(?) a, range(1_000_000) b"
     begun = time.monotonic()
-    result = start(executor, Planned(endless), cursor, (1_000_000,))
+    result = start(executor, plain(endless), cursor, (1_000_000,))
     assert next(result.batches).num_rows == 16_384
     assert time.monotonic() - begun < 5
     result.close()
 
 
 def test_statements_without_rows(executor: Executor, cursor: duckdb.DuckDBPyConnection) -> None:
-    assert rows(start(executor, Planned("CREATE TABLE made (a INTEGER)"), cursor)) == []
-    assert rows(start(executor, Planned("INSERT INTO made VALUES (1), (2)"), cursor)) == [(2,)]
-    assert rows(start(executor, Planned("SELECT a FROM made"), cursor)) == [(1,), (2,)]
+    assert rows(start(executor, plain("CREATE TABLE made (a INTEGER)"), cursor)) == []
+    assert rows(start(executor, plain("INSERT INTO made VALUES (1), (2)"), cursor)) == [(2,)]
+    assert rows(start(executor, plain("SELECT a FROM made"), cursor)) == [(1,), (2,)]
 
 
 def test_many_queries_at_once(

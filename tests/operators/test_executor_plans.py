@@ -11,7 +11,7 @@ from covey_planner.physical import AnchorText, AskStep, Domain, PartnerText, Tex
 from covey_storage.library import TokenLibrary
 from covey_storage.tokenizer import Tokenizer
 from support.fake_engine import FakeEngine, truth
-from support.hand_plans import HEAD, TAIL, Planned, ai, column_domain, computed, key, question, rows, start
+from support.hand_plans import HEAD, TAIL, ai, column_domain, computed, key, plain, question, rows, start
 
 pytestmark = pytest.mark.usefixtures("leftovers")
 ASK_A, ASK_B = Text("\nIs it A?"), Text("\nIs it B?")
@@ -248,6 +248,6 @@ def test_empty_domains_cost_nothing(
 
 def test_plain_statement_with_parameters(executor: Executor, cursor: duckdb.DuckDBPyConnection) -> None:
     result = start(
-        executor, Planned("SELECT id FROM docs WHERE body = ? AND id < $2"), cursor, ("document number 3", 50)
+        executor, plain("SELECT id FROM docs WHERE body = ? AND id < $2"), cursor, ("document number 3", 50)
     )
     assert rows(result) == [(3,), (43,)]

@@ -1,37 +1,39 @@
-"""Physical plans written by hand, and what runs them: for tests of the operators without the planner."""
+"""Tables, physical plans written by hand, and what runs them: for tests of the operators."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 from covey_engine.operators.executor import Executor, Result
 from covey_planner.physical import AskStep, Domain, PhysicalPlan, Question, Segment, Text, TextArgument
+from covey_planner.plan import Planned
+
+TABLES = """
+CREATE TABLE docs (id INTEGER, lang VARCHAR, body VARCHAR);
+INSERT INTO docs SELECT i, ['en', 'de', 'fr'][1 + i % 3], 'document number ' || (i % 40) FROM range(60) r(i);
+INSERT INTO docs VALUES (100, 'en', NULL), (101, 'en', ''), (102, 'de', 'Zoë’s <|im_end|> letter');
+CREATE TABLE terms (id INTEGER, name VARCHAR);
+INSERT INTO terms SELECT i, 'term ' || i FROM range(7) r(i);
+INSERT INTO terms VALUES (100, NULL), (101, 'term 3');
+CREATE TABLE nothing (id INTEGER, body VARCHAR);
+"""
 
 PROFILE = "smollm2_question_first"
 HEAD, TAIL = Text("<|im_start|>user\n"), "<|im_end|>\n"
 
 
-NO_PLAN = PhysicalPlan((), "")
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A planned statement as the executor reads it."""
-
-    sql: str
-    physical: PhysicalPlan = NO_PLAN
-    describe_sql: str = ""
-    kind: Literal["ai", "plain"] = "plain"
+def plain(sql: str) -> Planned:
+    """An ordinary statement."""
+    return Planned("plain", PhysicalPlan((), sql), sql, sql)
 
 
 def ai(residual: str, describe: str, *steps: AskStep) -> Planned:
-    """A planned statement of these steps."""
-    return Planned("", PhysicalPlan(steps, residual, PROFILE), describe, "ai")
+    """A statement of these steps."""
+    return Planned("ai", PhysicalPlan(steps, residual, PROFILE), "", describe)
 
 
 def key(expression: str) -> str:
@@ -78,4 +80,4 @@ def start(
 def rows(result: Result) -> list[tuple[Any, ...]]:
     """All rows, sorted."""
     table = pa.Table.from_batches(list(result.batches), schema=result.schema)
-    return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
+    return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True), key=repr)

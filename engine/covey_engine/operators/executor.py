@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -19,6 +19,9 @@ from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
 from covey_storage.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from covey_planner.plan import Planned
+
 from covey_engine.operators.answers import write_answers
 from covey_engine.operators.asking import Asking, Ledger, Observer
 from covey_engine.operators.domains import Keys, Side, read_keys, resolve
@@ -27,32 +30,12 @@ from covey_engine.operators.overflow import Overflow, check_template, fit
 from covey_engine.operators.pairs import drop_idle_anchors, read_pairs
 from covey_engine.operators.readout import readout
 from covey_engine.operators.scratch import Scratch
-from covey_engine.operators.streaming import Statements
+from covey_engine.operators.streaming import Statements, conform
 from covey_engine.operators.subjects import Subjects
 from covey_engine.operators.template import tokenize
 from covey_engine.operators.texts import describe_item
 from covey_engine.operators.watch import CancelWatch
 from covey_engine.prefill import api
-
-
-class Planned(Protocol):
-    """What the executor reads of a planned statement."""
-
-    @property
-    def kind(self) -> Literal["ai", "plain"]:
-        """Whether the model is asked."""
-
-    @property
-    def sql(self) -> str:
-        """The statement as the user wrote it; what runs where no model is asked."""
-
-    @property
-    def describe_sql(self) -> str:
-        """A statement with the same schema that asks nothing."""
-
-    @property
-    def physical(self) -> PhysicalPlan:
-        """What runs where the model is asked."""
 
 
 class Result:
@@ -121,7 +104,7 @@ class Executor:
         if planned.kind == "plain":
             reader = statements.open(planned.sql, parameters)
             return Result(reader.schema, statements.batches(reader), ledger)
-        schema = statements.schema(planned.describe_sql, parameters)
+        schema = statements.schema(planned.describe_sql)
         answers = readout(self._profiles(planned.physical.profile), self._tokenizer)
         run = _Run(
             planned.physical,
@@ -158,7 +141,7 @@ class _Run:
                 self._step(step)
             reader = self.statements.open(self.plan.residual)
             for batch in self.statements.batches(reader):
-                yield batch if batch.schema.equals(schema) else batch.cast(schema)
+                yield conform(batch, schema)
 
     def _step(self, step: AskStep) -> None:
         subjects = self._subjects(step)

@@ -64,11 +64,14 @@ class Statements:
         """Run a statement for its effect."""
         self.table(sql)
 
-    def schema(self, sql: str, parameters: Sequence[object] = ()) -> pa.Schema:
+    def schema(self, sql: str) -> pa.Schema:
         """The schema of a SELECT, which is not run."""
-        reader = self.open(f"SELECT * FROM ({sql}) LIMIT 0", parameters)
+        with self._interruptible():
+            relation = self.cursor.sql(sql)
+            reader = relation.limit(0).to_arrow_reader()
         reader.close()
-        return reader.schema
+        # The limit tells equal names apart, the statement itself does not.
+        return pa.schema([f.with_name(n) for f, n in zip(reader.schema, relation.columns, strict=True)])
 
     @contextmanager
     def registered(self, name: str, data: pa.Table | pa.RecordBatchReader) -> Iterator[None]:
@@ -126,6 +129,17 @@ class Statements:
             if self._cancel.is_set() or "INTERRUPT" in str(error):
                 raise QueryCancelled("the query was cancelled") from error
             raise StatementFailed(str(error).strip().splitlines()[0]) from error
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with the schema's names and types, column by column."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def quoted(name: str) -> str:
