@@ -1,4 +1,4 @@
-"""Prompt trees written by hand go in, chunks come out, packed without the scheduler: the plainest possible layout."""
+"""Prompt trees written by hand go in, chunks come out, packed without the scheduler as plainly as can be."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Segment:
 
 
 class HandPacker:
-    """Places segments one after another, with a gap between them, and packs those added since the last chunk."""
+    """Places segments one after another, with gaps between them; packs those added since the last chunk."""
 
     def __init__(self, gap: int = 1) -> None:
         self._gap = gap
@@ -49,7 +49,7 @@ class HandPacker:
         answers: Sequence[int] = (),
         after: bool = False,
     ) -> Segment:
-        """A segment; answers: indices of its tokens that are read (negative from the end); after: right behind the last."""
+        """A segment; answers: which of its tokens are read; after: without a gap behind the last segment."""
         if after:
             self._next -= self._gap
         kept = tuple(int(token) for token in tokens)

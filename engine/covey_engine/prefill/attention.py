@@ -1,7 +1,7 @@
-"""Queries, keys and values of one chunk go in, attention results come out; owns the KV arena, knows no weights.
+"""Queries, keys and values of one chunk go in, attention comes out; owns the KV arena, knows no weights.
 
-A query's own segment and each of its contexts are attended separately; the partial results are merged by their
-log-sum-exps, which is exact (Hydragen: Juravsky et al., 2024).
+A query's own segment and each of its contexts are attended separately; the partial results are merged by
+their log-sum-exps, which is exact (Hydragen: Juravsky et al., 2024).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _SCORE_BYTES = 1 << 28
 class Arena:
     """Keys and values of every layer: kv [layers, tokens, 2 * kv_heads, head_dim], keys' heads first.
 
-    bad: bool [tokens], the addresses whose keys or values were not finite in some layer; they hold zeros there.
+    bad: bool [tokens], the addresses whose keys or values were not finite in some layer; they hold zeros
+    there.
     """
 
     def __init__(self, kv: Tensor) -> None:
@@ -35,7 +36,7 @@ class Arena:
         return len(self.bad)
 
     def settle(self, address: NDArray[np.int64], bad_rows: NDArray[np.bool_] | None) -> None:
-        """After a chunk: remember which of its addresses are bad; others are good, whatever they held before."""
+        """After a chunk: remember which of its addresses are bad; its others are good again."""
         if bad_rows is None and not self.tainted:
             return
         self.bad[address] = False if bad_rows is None else bad_rows
@@ -69,7 +70,7 @@ class ChunkAttention:
         self.bad_rows: Tensor | None = None
 
     def write(self, layer: int, kv: Tensor) -> None:
-        """Keep kv [T, 2 * kv_heads, head_dim]; non-finite rows are zeroed in place and flagged in `bad_rows`."""
+        """Keep kv [T, 2 * kv_heads, head_dim]; non-finite rows are zeroed in place and put in `bad_rows`."""
         # A sum is finite only if all its terms are.
         if not math.isfinite(kv.sum().item()):
             bad = ~torch.isfinite(kv).flatten(1).all(dim=1)
@@ -111,7 +112,7 @@ class ChunkAttention:
         return result.to(queries.dtype).flatten(1)
 
     def _merge(self, layer: int, where: slice, queries: Tensor, result: Tensor, weight: Tensor) -> None:
-        """Attend to a KV range and merge into result [rows, heads, head_dim] and its log-sum-exp [rows, heads]."""
+        """Attend to a KV range; merge into result [rows, heads, head_dim], log-sum-exp [rows, heads]."""
         kv = self._arena.kv[layer, where]
         more, heavier = attend(queries[None], kv[None, :, : self._kv_heads], kv[None, :, self._kv_heads :])
         result.lerp_(more[0], torch.sigmoid(heavier[0] - weight).unsqueeze(-1))
@@ -173,14 +174,14 @@ class _AnswerRows:
 def attend(
     queries: Tensor, keys: Tensor, values: Tensor, *, causal: bool = False, hidden: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Attention with grouped heads: result [n, queries, heads, head_dim] and natural log-sum-exp [n, queries, heads].
+    """Attention with grouped heads: result [n, q, heads, head_dim] and natural log-sum-exp [n, q, heads].
 
-    queries: [n, q, heads, head_dim]; keys, values: [n, k, kv_heads, head_dim]; causal: query i sees keys 0..i;
-    hidden: bool [n, k], keys that no query sees. Both results are float32.
+    queries: [n, q, heads, head_dim]; keys, values: [n, k, kv_heads, head_dim]; causal: query i sees keys
+    0..i; hidden: bool [n, k], keys that no query sees. Both results are float32.
     """
     if queries.device.type != "cpu" or hidden is not None:
         return _attend_plainly(queries, keys, values, causal, hidden)
-    # torch's CPU kernel behind scaled_dot_product_attention: it alone hands out the log-sum-exp, and shares key heads.
+    # The CPU kernel behind scaled_dot_product_attention, called for its log-sum-exp; it shares key heads.
     result, weight = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2), 0.0, causal
     )

@@ -51,7 +51,7 @@ class _Entry:
 
 
 class GgufFile:
-    """Tensors of a GGUF file under Hugging Face names. Raises ModelError for a file that is not GGUF version 2 or 3."""
+    """Tensors of a GGUF file (version 2 or 3) under Hugging Face names. Raises ModelError."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

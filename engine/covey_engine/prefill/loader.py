@@ -51,7 +51,7 @@ def open_runner(config: EngineConfig) -> Runner:
         dtype=str(dtype).removeprefix("torch."),
         context_length=model.shape.context_length,
         arena_tokens=len(arena),
-        chunk_tokens=min(chunk_tokens, len(arena)),
+        chunk_tokens=min(chunk_tokens, max(1, len(arena) // 2)),
         load_seconds=time.perf_counter() - started,
     )
     return ReferenceRunner(model, arena, info)

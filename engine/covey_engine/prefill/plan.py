@@ -1,8 +1,8 @@
-"""A chunk goes in; the attention calls that compute it come out, in as few calls as its shape allows; torch-free.
+"""A chunk goes in; the attention calls that compute it, as few as its shape allows, come out; torch-free.
 
-Many short segments become one batched call, padded where their lengths differ a little: padding stands after a
-segment's own tokens, where the causal mask hides it. Contexts over the same keys, or over keys that follow each other,
-become one call.
+Many short segments become one batched call, padded where their lengths differ a little: padding stands after
+a segment's own tokens, where the causal mask hides it. Contexts over the same keys, or over keys that follow
+each other, become one call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from covey_engine.prefill.chunk import Chunk
 Rows = NDArray[np.int64]
 
 _CLASSES = np.array([4, 8, 12, 16, 24, 32, 48, 64])
-"""Segments up to the last of these lengths are batched with those of the same class; longer ones stand alone."""
+"""Segments up to the last of these lengths are batched class by class; longer ones stand alone."""
 _RUN = 8
 """Adjacent segments of one length need no gathering if there are at least so many."""
 
@@ -41,8 +41,8 @@ class SelfCall:
 class AnswerCall:
     """Attention of `count` answer rows to their own segment, up to themselves, padded to `keys` rows each.
 
-    answers: which answers [count]; rows: the key row of every entry [count * keys]; hidden: bool [count, keys], the
-    padding, None for none.
+    answers: which answers [count]; rows: the key row of every entry [count * keys]; hidden: bool [count,
+    keys], the padding, None for none.
     """
 
     count: int
@@ -54,7 +54,7 @@ class AnswerCall:
 
 @dataclass(frozen=True)
 class ContextCall:
-    """Full attention of query rows first..stop-1 (answers: the same rows, as places among the answers) to a KV range."""
+    """Full attention of query rows first..stop-1 to a KV range; answer_*: those rows as answer numbers."""
 
     first: int
     stop: int
@@ -76,7 +76,7 @@ class Plan:
 
 
 def plan_chunk(chunk: Chunk) -> Plan:
-    """Plan the attention of a chunk. A chunk that breaks its own contract is a programmer's error: AssertionError."""
+    """Plan the attention of a chunk. AssertionError where it breaks its contract."""
     segments = chunk.segments[chunk.segments[:, 1] > 0]
     segments = segments[np.argsort(segments[:, 0], kind="stable")]
     _check(chunk, segments)
@@ -168,7 +168,7 @@ def _context_calls(contexts: Rows, answer_rows: Rows) -> Iterator[ContextCall]:
 
 
 def _join(contexts: Rows, same: tuple[int, int], start: int, length: int) -> Rows:
-    """Join contexts that agree in the columns `same` and whose range (start, length) continues the one before."""
+    """Join contexts that agree in the columns `same` and whose range continues the one before."""
     if len(contexts) < 2:
         return contexts
     ordered = contexts[np.lexsort((contexts[:, start], contexts[:, same[1]], contexts[:, same[0]]))]

@@ -11,15 +11,15 @@ from covey_engine.prefill.api import YesNo
 
 
 def answer_tokens(readouts: Iterable[YesNo]) -> tuple[int, ...]:
-    """Token ids that the readouts look at, each once and in ascending order: what the head is cut to."""
+    """Token ids that the readouts look at, each once, ascending: what the head is cut to."""
     return tuple(sorted({token for readout in readouts for token in (*readout.yes, *readout.no)}))
 
 
 class MarginReader:
     """Turns logits over one fixed tuple of answer tokens into margins.
 
-    tokens: the ids given to `Runner.set_answer_tokens`, in that order. Raises ValueError for a readout without yes
-    or no tokens, or with a token that the head was not cut to.
+    tokens: the ids given to `Runner.set_answer_tokens`, in that order. Raises ValueError for a readout
+    without yes or no tokens, or with a token that the head was not cut to.
     """
 
     def __init__(self, tokens: Sequence[int]) -> None:
@@ -29,7 +29,7 @@ class MarginReader:
     def margins(
         self, logits: NDArray[np.float32], readouts: Sequence[YesNo], which: NDArray[np.integer]
     ) -> NDArray[np.float32]:
-        """Margins [A] of logits [A, n], where row a is read by `readouts[which[a]]`; NaN where a logit is not finite."""
+        """Margins [A] of logits [A, n]: `readouts[which[a]]` reads row a; NaN where it is not finite."""
         margins = np.full(len(logits), np.nan, np.float32)
         for index in np.unique(which):
             yes, no = self._columns_of(readouts[index])

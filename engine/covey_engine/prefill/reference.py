@@ -1,4 +1,4 @@
-"""A chunk goes in, the answer tokens' logits come out, computed by torch on any device; never decides what runs when.
+"""A chunk goes in, the answer tokens' logits come out, by torch on any device; never decides what runs when.
 
 float32 by default on a CPU: this runner is the oracle that faster ones are compared with.
 """
@@ -41,7 +41,8 @@ class ReferenceRunner:
     def run(self, chunk: Chunk) -> NDArray[np.float32]:
         """One forward pass: logits [len(chunk.answers), len(answer tokens)].
 
-        An answer whose prompt was not finite somewhere, or cannot be told, is a row of NaN; others are untouched.
+        An answer whose prompt was not finite somewhere, or cannot be told, is a row of NaN; others are
+        untouched.
         """
         self._check_tokens(chunk.tokens)
         try:

@@ -1,6 +1,7 @@
 """Rotary position settings go in, inverse frequencies come out; never touches activations.
 
-The scaling rules and their float32 arithmetic are those of Hugging Face transformers, so that phases agree to the bit.
+The scaling rules and their float32 arithmetic are those of Hugging Face transformers, so that phases agree
+to the bit.
 """
 
 from __future__ import annotations

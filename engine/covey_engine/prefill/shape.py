@@ -1,7 +1,7 @@
 """A model's own description (config.json or GGUF keys) goes in, its sizes come out; never touches weights.
 
-What the runners cannot compute exactly (sliding windows, unknown rotary scaling, other activations) is refused here,
-by name, before any weight is read.
+What the runners cannot compute exactly (sliding windows, unknown rotary scaling, other activations) is
+refused here, by name, before any weight is read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ ARCHITECTURES = ("llama", "qwen3")
 class ModelShape:
     """Sizes of a decoder: what the tensors must look like.
 
-    inverse_frequencies: float32 [head_dim / 2], rotary scaling included; tied: the output head is the embedding.
+    inverse_frequencies: float32 [head_dim / 2], rotary scaling included; tied: the output head is the
+    embedding.
     """
 
     architecture: str
@@ -90,7 +91,7 @@ def shape_from_config(config: Mapping[str, object]) -> ModelShape:
 def shape_from_gguf(
     fields: Mapping[str, object], vocabulary: int, factors: Tensor | None, tied: bool
 ) -> ModelShape:
-    """Sizes from the key-value header of a GGUF file; `factors` [head_dim / 2] divide the rotary frequencies."""
+    """Sizes from the header of a GGUF file; `factors` [head_dim / 2] divide the rotary frequencies."""
     keys = _Keys(fields, "the GGUF header")
     name = keys.text("general.architecture")
     _check_architecture(name)

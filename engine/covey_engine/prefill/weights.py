@@ -1,4 +1,4 @@
-"""A model's folder or file goes in, its shape and its tensors by Hugging Face names come out; computes nothing."""
+"""A model's folder or file goes in, shape and tensors by Hugging Face names come out; computes nothing."""
 
 from __future__ import annotations
 

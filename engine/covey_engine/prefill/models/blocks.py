@@ -1,7 +1,8 @@
-"""What every decoder here is made of: projections, norms, rotation, gated MLP; never touches keys of other tokens.
+"""What every decoder here is made of: projections, norms, rotation, gated MLP; knows no other token.
 
-Queries and keys are kept with their rotary pairs side by side, so that rotating is one complex product; a dot product
-of two vectors permuted alike is unchanged. Activations are packed: [tokens, columns], no batch dimension.
+Queries and keys are kept with their rotary pairs side by side, so that rotating is one complex product; a
+dot product of two vectors permuted alike is unchanged. Activations are packed: [tokens, columns], no batch
+dimension.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class Linear:
 def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """Root-mean-square norm over the last dimension, in float32 within."""
     wide = x.float()
-    scale = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
-    scale = scale.square_().div_(x.shape[-1]).add_(epsilon).rsqrt_()
+    length: Tensor = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
+    scale = length.square_().div_(x.shape[-1]).add_(epsilon).rsqrt_()
     return (wide * scale).to(x.dtype).mul_(weight)
 
 

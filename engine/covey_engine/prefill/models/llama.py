@@ -1,4 +1,4 @@
-"""Llama-family decoders (Llama 2 and 3, SmolLM2): packed tokens go in, hidden states of the answer rows come out.
+"""Llama-family decoders (SmolLM2, Llama 2 and 3): packed tokens in, hidden states of the answer rows out.
 
 Knows the order of the computation; keys and values, masks and the arena belong to the attention it is handed.
 """

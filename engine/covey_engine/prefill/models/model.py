@@ -13,7 +13,8 @@ from covey_engine.prefill.shape import ModelShape
 class Attention(Protocol):
     """Attention over one chunk: which query sees which key, and where keys and values are kept.
 
-    queries: [rows, heads, head_dim]; kv: [T, 2 * kv_heads, head_dim], the keys' heads first, as a layer computed them.
+    queries: [rows, heads, head_dim]; kv: [T, 2 * kv_heads, head_dim], the keys' heads first, as a layer
+    computed them.
     """
 
     @property
@@ -30,7 +31,7 @@ class Attention(Protocol):
         ...
 
     def answers(self, layer: int, queries: Tensor, kv: Tensor) -> Tensor:
-        """Attention of the answer rows: queries [A, heads, head_dim] to [A, heads * head_dim]. Call after `write`."""
+        """Attention of the answer rows: [A, heads * head_dim]. Call after `write`."""
         ...
 
 

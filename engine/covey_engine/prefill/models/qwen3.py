@@ -1,4 +1,4 @@
-"""Qwen3 dense decoders: packed tokens go in, hidden states of the answer rows come out.
+"""Qwen3 dense decoders: packed tokens in, hidden states of the answer rows out.
 
 Knows the order of the computation; keys and values, masks and the arena belong to the attention it is handed.
 """

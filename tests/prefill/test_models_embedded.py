@@ -1,0 +1,95 @@
+"""The embedded model against transformers' own loading of the same file: margins, and time to load."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from covey_engine.prefill.api import YesNo
+from covey_engine.prefill.config import EngineConfig
+from covey_engine.prefill.loader import open_runner
+from covey_engine.prefill.readout import MarginReader, answer_tokens
+from covey_engine.prefill.runner import Runner
+from covey_storage.model_files import fetch_embedded, resolve_model
+from covey_storage.tokenizer import load_tokenizer
+from support.hand_packing import HandPacker
+from transformers import AutoModelForCausalLM
+from transformers.utils import logging
+
+TICKET = (
+    "The kettle that I ordered in March came two weeks late, and its lid does not close. "
+    "Your colleague on the phone was friendly but could not say when a new one will be sent."
+)
+QUESTIONS = (
+    "Does the customer complain about a delivery?",
+    "Is this about a kettle?",
+    "Does the customer praise anyone?",
+    "Was the parcel",
+    "Should the writer get money back?",
+)
+
+
+@pytest.fixture(scope="module")
+def file() -> Path:
+    return fetch_embedded()
+
+
+@pytest.fixture(scope="module")
+def runner(file: Path) -> Runner:
+    return open_runner(EngineConfig(str(file), device="cpu"))
+
+
+@pytest.fixture(scope="module")
+def oracle(file: Path) -> Any:
+    logging.disable_progress_bar()
+    model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+    return model.eval()
+
+
+def test_it_says_what_it_is(runner: Runner) -> None:
+    info = runner.info
+    assert (info.model, info.architecture) == ("SmolLM2-135M-Instruct.Q4_1", "llama")
+    assert info.context_length == 8192
+    assert info.arena_tokens > 4096
+
+
+def test_margins_equal_transformers(runner: Runner, oracle: Any) -> None:
+    tokenizer = load_tokenizer(resolve_model())
+
+    def ids(text: str) -> tuple[int, ...]:
+        return tokenizer.encode(text, special=True)
+
+    readouts = (YesNo(ids("Yes") + ids(" Yes"), ids("No")), YesNo(ids(" late"), ids(" new") + ids("!")))
+    tokens = answer_tokens(readouts)
+    runner.set_answer_tokens(tokens)
+    packer = HandPacker(gap=0)
+    head = packer.add(ids("<|im_start|>user\nRead the ticket."))
+    ticket = packer.add(ids(TICKET), head)
+    cut = packer.add(ids(" And another thing: " + TICKET), ticket)
+    chunks = [packer.chunk()]
+    for question in QUESTIONS:
+        packer.add(ids(f"\n{question} Answer Yes or No.<|im_end|>\n<|im_start|>assistant\n"), cut, (-1,))
+        packer.add(ids(f"\n{question} It is"), head, (-1,))
+    chunks.append(packer.chunk())
+    logits = np.concatenate([runner.run(chunk) for chunk, _ in chunks])
+    prompts = [prompt for _, prompts in chunks for prompt in prompts]
+    with torch.inference_mode():
+        rows = [oracle(torch.tensor([p]), logits_to_keep=1).logits[0, -1, list(tokens)] for p in prompts]
+    expected = torch.stack(rows).numpy()
+    reader = MarginReader(tokens)
+    for index in range(len(readouts)):
+        which = np.full(len(prompts), index)
+        margins = reader.margins(logits, readouts, which)
+        np.testing.assert_allclose(margins, reader.margins(expected, readouts, which), atol=1e-3, rtol=0)
+        assert margins.std() > 0.1
+
+
+def test_it_loads_quickly(file: Path) -> None:
+    # Time of the processor, so that a busy machine does not count.
+    begin = time.process_time()
+    open_runner(EngineConfig(str(file), device="cpu"))
+    assert time.process_time() - begin < 4
