@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 
 from covey.connection import Connection
-from covey.output import Format, make_console, print_table, write_arrow, write_csv, write_json
+from covey.output import Format, make_console, print_table, rows, write_arrow, write_csv, write_json
+
+EXPLAINED = ["explain_key", "explain_value"]  # the columns of EXPLAIN: one text of many lines
 
 
 def print_result(connection: Connection, statement: str, form: Format = "table", timing: bool = True) -> None:
@@ -17,6 +19,8 @@ def print_result(connection: Connection, statement: str, form: Format = "table",
         cursor.execute(statement)
         reader = cursor.fetch_record_batch()
         match form:
+            case "table" if reader.schema.names == EXPLAINED:
+                print("\n".join(str(text) for _, text in rows(reader)))
             case "table":
                 print_table(reader, make_console())
             case "csv":
