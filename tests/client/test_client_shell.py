@@ -74,6 +74,14 @@ def test_what_is_wrong_is_one_line(uri: str, capsys: Printed, statement: str, na
     assert "FlightSQL" not in said
 
 
+def test_explain_is_printed_as_it_is(uri: str, capsys: Printed) -> None:
+    statement = "EXPLAIN SELECT id FROM tickets WHERE AI_FILTER('Angry?', body)"
+    assert cli.main(["sql", statement, "--uri", uri]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("profile: ")
+    assert len(shown.splitlines()) > 3
+
+
 def test_status_lists_statements_but_not_its_own(uri: str, capsys: Printed) -> None:
     assert cli.main(["sql", "SELECT 'seen by status'", "--uri", uri]) == 0
     capsys.readouterr()

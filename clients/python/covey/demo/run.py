@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 import time
 from dataclasses import dataclass
-from types import FrameType
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -45,7 +43,6 @@ class Outcome:
 def run_demo(uri: str | None) -> int:
     """Run the demo against `uri`, or against a server of its own; 0 where all five queries succeeded."""
     console = make_console()
-    signal.signal(signal.SIGTERM, leave)
     console.print(ABOUT)
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
@@ -63,13 +60,9 @@ def run_demo(uri: str | None) -> int:
     return 1 if failed else 0
 
 
-def leave(number: int, frame: FrameType | None) -> None:
-    """On SIGTERM, unwind, so that the server is stopped too."""
-    raise SystemExit(128 + number)
-
-
 def ask(connection: Connection, number: int, query: Query, console: Console) -> Outcome:
     """Run one query and print its SQL, its rows and its figures."""
+    console.print()
     console.rule(f"{number}. {query.title}", align="left")
     console.print(Syntax(query.sql, "sql", theme="ansi_dark", background_color="default", word_wrap=True))
     began = time.monotonic()
@@ -102,6 +95,7 @@ def saving(run: Run) -> str:
 
 def summarize(outcomes: list[Outcome], console: Console) -> None:
     """Print all queries' figures beside one another, and their sums."""
+    console.print()
     console.rule("Summary", align="left")
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_footer=True)
     runs = [outcome.run for outcome in outcomes if outcome.run is not None]

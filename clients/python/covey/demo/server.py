@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import tempfile
@@ -9,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 DATA = Path(__file__).with_name("data")
 START_SECONDS = 300.0  # the first start may have to fetch the model
@@ -20,9 +22,9 @@ class StartError(OSError):
 
 
 @contextmanager
-def own_server(folder: Path | None = None) -> Iterator[str]:
+def own_server() -> Iterator[str]:
     """Start `covey serve` on the demo's tables; yields its uri, and stops it whatever happens."""
-    with tempfile.TemporaryDirectory(prefix="covey-demo-", dir=folder) as place:
+    with tempfile.TemporaryDirectory(prefix="covey-demo-") as place:
         ready, log = Path(place, "ready"), Path(place, "server.log")
         command = [sys.executable, "-m", "covey", "serve", "--port", "0", "--ready-file", str(ready)]
         command += ["--database", str(Path(place, "demo.duckdb")), "--data", str(DATA)]
@@ -30,10 +32,12 @@ def own_server(folder: Path | None = None) -> Iterator[str]:
             process = subprocess.Popen(
                 command, cwd=place, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
             )
+        before = signal.signal(signal.SIGTERM, leave)
         try:
             yield wait_until_ready(process, ready, log)
         finally:
             stop(process)
+            signal.signal(signal.SIGTERM, before)
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], ready: Path, log: Path) -> str:
@@ -46,6 +50,11 @@ def wait_until_ready(process: subprocess.Popen[bytes], ready: Path, log: Path) -
             raise StartError(last_line(log) or f"the server ended with exit code {process.returncode}")
         time.sleep(0.05)
     raise StartError(f"the server was not ready after {START_SECONDS:.0f} s: {last_line(log)}")
+
+
+def leave(number: int, frame: FrameType | None) -> None:
+    """On SIGTERM, unwind, so that the server is stopped too."""
+    raise SystemExit(128 + number)
 
 
 def last_line(log: Path) -> str:
