@@ -1,4 +1,6 @@
-"""From a syntax tree to the logical plan: every name resolved, every AI call bound, or an error with its position."""
+"""From a syntax tree to the logical plan: every name resolved, every AI call bound, or an error with its
+position.
+"""
 
 from __future__ import annotations
 
@@ -269,7 +271,9 @@ class _SelectBinder:
         return Value(call, grouped, self._guards(node, self._select, grouped))
 
     def _guards(self, node: exp.Expr, root: exp.Expr, grouped: bool) -> tuple[Guard, ...]:
-        """The guards that can be evaluated where the call is: on rows without aggregates, on groups without windows."""
+        """The guards that can be evaluated where the call is: on rows without aggregates, on groups without
+        windows.
+        """
         guards: list[Guard] = []
         for expr, must in surroundings(node, root):
             own = list(_own_nodes(expr))
@@ -293,7 +297,7 @@ class _SelectBinder:
         return any(is_aggregate(part) for item in clauses for part in _own_nodes(item))
 
     def _before_grouping(self, node: exp.Expr) -> bool:
-        """Whether a call is evaluated on rows: inside an aggregate, or as (part of) what rows are grouped by."""
+        """Whether a call is evaluated on rows: inside an aggregate, or in what rows are grouped by."""
         group = self._select.args.get("group")
         keys = {self._spelled(key) for key in group.expressions} if group is not None else set()
         part: exp.Expr = node
@@ -317,7 +321,7 @@ class _SelectBinder:
         return number in keys or item.alias.lower() in keys - {""}
 
     def _spelled(self, node: exp.Expr) -> str:
-        """A spelling that is equal for the same expression at two places, whatever the numbers of its calls."""
+        """A spelling that is equal for the same expression at two places, whatever its calls' numbers."""
         if not self._binder._holds(node):
             return render(node)
         copy = node.copy()

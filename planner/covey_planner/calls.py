@@ -1,4 +1,6 @@
-"""From an AI call as written to a bound call: its template, its arguments and their types; never evaluates anything."""
+"""From an AI call as written to a bound call: its template, its arguments and their types; never evaluates
+anything.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,8 @@ def _template(values: list[exp.Expr], site: Site) -> tuple[Template, list[exp.Ex
             )
         case [first, *_]:
             raise BindError(
-                f"the question of {site.function} must be a string literal: {site.function}('question', column) or "
+                f"the question of {site.function} must be a string literal: "
+                f"{site.function}('question', column) or "
                 f"{site.function}(PROMPT('… {{0}} …', column))",
                 _at(first, site),
             )
@@ -179,13 +182,15 @@ def _check_argument(node: exp.Expr, number: int, site: Site) -> None:
             what = "*"
         elif volatile(part) is part:
             raise Unsupported(
-                f"{shown(part)} changes from call to call: in argument {number} of {site.function} it is not supported; "
+                f"{shown(part)} changes from call to call: in argument {number} of {site.function} "
+                "it is not supported; "
                 "store its values in a table first",
                 _at(part, site),
             )
         if what is not None:
             raise Unsupported(
-                f"{what} in argument {number} of {site.function} is not supported; compute it in a subquery first",
+                f"{what} in argument {number} of {site.function} is not supported; "
+                "compute it in a subquery first",
                 _at(part, site),
             )
 

@@ -52,7 +52,8 @@ def attach(column: exp.Column, relation: Relation) -> None:
 class _Nested:
     """Finds what an ordinary subquery reads of the relations around it, by the names alone.
 
-    A name that the subquery's own FROM may provide is left to DuckDB; only names it cannot provide are looked up.
+    A name that the subquery's own FROM may provide is left to DuckDB; only names it cannot provide are looked
+    up.
     """
 
     def __init__(self, scope: Scope, found: set[str]) -> None:

@@ -1,7 +1,8 @@
 """From a boolean tree of AI calls to a decision program: which call is asked next after each answer; no SQL.
 
-A call is asked only while the tree's truth, with the calls not yet asked taken as unknown, is open. Truth is that of
-three-valued logic, so evaluating the tree later with NULL for what was never asked gives the same result.
+A call is asked only while the tree's truth, with the calls not yet asked taken as unknown, is open. Truth is
+that of three-valued logic, so evaluating the tree later with NULL for what was never asked gives the same
+result.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _LIMIT = 64
 
 @dataclass(frozen=True)
 class Decision:
-    """Ask `call`; then go to the decision with that index, or end at -1. Later decisions have larger indices."""
+    """Ask `call`; then go to the decision with that index, always a later one, or end at -1."""
 
     call: Call
     on_true: int

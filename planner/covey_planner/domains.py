@@ -1,7 +1,9 @@
-"""SQL of the guarded domain queries: the distinct argument tuples that still matter; never sees a syntax tree.
+"""SQL of the guarded domain queries: the distinct argument tuples that still matter; never sees a syntax
+tree.
 
-Only what is connected with the arguments is read: members of FROM are linked by the predicates between them, and a
-domain takes the component around its arguments, so that no cross product arises that the predicates do not ask for.
+Only what is connected with the arguments is read: members of FROM are linked by the predicates between them,
+and a domain takes the component around its arguments, so that no cross product arises that the predicates do
+not ask for.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ class Link:
 
 @dataclass
 class Rows:
-    """What is known of the rows that still matter; grows as answers come in. with_: the WITH clause for a query text."""
+    """What is known of the rows that still matter; grows as answers come in. with_: the WITH clause for a
+    query text.
+    """
 
     with_: Callable[[str], str]
     members: list[Member] = field(default_factory=list)
@@ -53,7 +57,9 @@ class Rows:
     links: list[Link] = field(default_factory=list)
 
     def inside(self, outer: Rows) -> Rows:
-        """These rows, combined with those of the SELECT around; what is hidden by a name used here is left out."""
+        """These rows, combined with those of the SELECT around; what is hidden by a name used here is left
+        out.
+        """
         names = frozenset().union(
             *(member.names for member in self.members), *(extra.names for extra in self.extras)
         )
@@ -127,7 +133,8 @@ def domain_of(
     sql = f"SELECT DISTINCT {keys} FROM ({inner}) AS __covey_d WHERE {given}"
     for table in exclude:
         same = " AND ".join(f"__covey_e.k{n} = __covey_k.k{n}" for n in range(count))
-        sql = f"SELECT * FROM ({sql}) AS __covey_k WHERE NOT EXISTS (SELECT 1 FROM {table} AS __covey_e WHERE {same})"
+        known = f"SELECT 1 FROM {table} AS __covey_e WHERE {same}"
+        sql = f"SELECT * FROM ({sql}) AS __covey_k WHERE NOT EXISTS ({known})"
     return Domain(
         with_(sql) + sql, tuple(_texts(argument, n, inner, with_) for n, argument in enumerate(arguments))
     )
@@ -157,7 +164,9 @@ def pairs(
 
 
 def pairs_of(inner: str, anchors: int, partners: int, with_: Callable[[str], str]) -> str:
-    """The distinct pairs of key tuples, over a query that yields the anchor's and then the partner's arguments."""
+    """The distinct pairs of key tuples, over a query that yields the anchor's and then the partner's
+    arguments.
+    """
     names = [f"a{n}" for n in range(anchors)] + [f"p{n}" for n in range(partners)]
     columns = ", ".join(f"{key(f'{VALUE}{n}')} AS {name}" for n, name in enumerate(names))
     given = " AND ".join(f"{VALUE}{n} IS NOT NULL" for n in range(len(names)))
@@ -168,5 +177,6 @@ def pairs_of(inner: str, anchors: int, partners: int, with_: Callable[[str], str
 def _texts(argument: Argument, number: int, inner: str, with_: Callable[[str], str]) -> TextArgument:
     name = f"{VALUE}{number}"
     texts = f"SELECT {key(name)} AS key, CAST({name} AS VARCHAR) AS text FROM ({inner}) AS __covey_d"
-    sql = f"SELECT key, any_value(text) AS text FROM ({texts} WHERE {name} IS NOT NULL) AS __covey_t GROUP BY key"
+    texts = f"{texts} WHERE {name} IS NOT NULL"
+    sql = f"SELECT key, any_value(text) AS text FROM ({texts}) AS __covey_t GROUP BY key"
     return TextArgument(argument.text, with_(sql) + sql, argument.table, argument.column)

@@ -32,8 +32,10 @@ class BindError(PlanError):
     """A name, a type, a placeholder or a parameter that does not fit."""
 
 
-class Unsupported(PlanError):
-    """A construct that this engine does not run; the message names it and, where there is one, the way around."""
+class Unsupported(PlanError):  # noqa: N818
+    """A construct that this engine does not run; the message names it and, where there is one, the way
+    around.
+    """
 
 
 class ProfileError(PlanError):

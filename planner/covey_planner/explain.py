@@ -30,7 +30,8 @@ def _step(number: int, step: AskStep) -> Iterator[str]:
         yield f"step {number}: ask about {_arguments(step.anchors)}"
     else:
         which = "every pair" if step.pairs is None else "the linked pairs"
-        yield f"step {number}: ask about {which} of {_arguments(step.anchors)} (anchor) and {_arguments(step.partners)}"
+        sides = f"{_arguments(step.anchors)} (anchor) and {_arguments(step.partners)}"
+        yield f"step {number}: ask about {which} of {sides}"
     yield f"  shared prefix: {_segments(step.prefix)}"
     for index, question in enumerate(step.questions):
         yield from _question(index, question)

@@ -1,4 +1,6 @@
-"""The AI functions by name: which are answered, which are not yet, which need generation; never touches a statement."""
+"""The AI functions by name: which are answered, which are not yet, which need generation; never touches a
+statement.
+"""
 
 from __future__ import annotations
 

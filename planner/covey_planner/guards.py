@@ -1,4 +1,6 @@
-"""What surrounds an AI call inside an expression: the conditions under which its answer is looked at; no SQL text."""
+"""What surrounds an AI call inside an expression: the conditions under which its answer is looked at; no SQL
+text.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ Must = Literal["be true", "not be true", "not be false"]
 
 
 def surroundings(node: exp.Expr, root: exp.Expr) -> Iterator[tuple[exp.Expr, Must]]:
-    """Conditions on the way up from a call to `root`: CASE and IF branches, and what stands before it in AND and OR.
+    """Conditions on the way up from a call to `root`: CASE and IF branches, and what stands before it in AND
+    and OR.
 
     Each is necessary for the call's answer to matter; leaving one out is always correct.
     """

@@ -1,4 +1,5 @@
-"""The logical plan: blocks (SELECTs with AI calls) whose conditions are trees of AI calls and ordinary predicates.
+"""The logical plan: blocks (SELECTs with AI calls) whose conditions are trees of AI calls and ordinary
+predicates.
 
 Everything is frozen. A syntax tree held by a node is never changed in place; lowering works on copies.
 """
@@ -69,8 +70,8 @@ class Call:
     def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Argument numbers of the anchor and of the partner; a call about one relation has no partner.
 
-        Arguments that share a relation stand on one side. The anchor is the relation mentioned first, unless an
-        option pins another: the written call decides, so that a plan never changes a prompt.
+        Arguments that share a relation stand on one side. The anchor is the relation mentioned first, unless
+        an option pins another: the written call decides, so that a plan never changes a prompt.
         """
         groups: list[tuple[set[str], list[int]]] = []
         mentioned = list(dict.fromkeys(part for part in self.template.parts if isinstance(part, int)))
@@ -116,7 +117,9 @@ class Ask:
 
 @dataclass(frozen=True)
 class Mixed:
-    """An expression that holds AI calls in another place than a boolean tree, or subqueries with AI calls in them."""
+    """An expression that holds AI calls in another place than a boolean tree, or subqueries with AI calls in
+    them.
+    """
 
     expr: exp.Expr
     relations: frozenset[str]
@@ -155,7 +158,8 @@ Condition = Cheap | Ask | Mixed | Not | All | Any
 
 @dataclass(frozen=True)
 class Item:
-    """A member of FROM that is joined by an inner or cross join: one relation, or several that stay as written.
+    """A member of FROM that is joined by an inner or cross join: one relation, or several that stay as
+    written.
 
     position: index of its last join in the SELECT's list of joins, -1 for the first member alone.
     """
@@ -168,7 +172,9 @@ class Item:
 
 @dataclass(frozen=True)
 class Attached:
-    """A LEFT, SEMI or ANTI join whose right side is `relation`; needs: the relations that its ON reads besides."""
+    """A LEFT, SEMI or ANTI join whose right side is `relation`; needs: the relations that its ON reads
+    besides.
+    """
 
     relation: str
     kind: Literal["LEFT", "SEMI", "ANTI"]
@@ -182,7 +188,8 @@ class Attached:
 class Source:
     """What a block reads: members joined by inner joins, then attached joins in order.
 
-    insertable: whether an answer table may be joined in; not where COLUMNS(…) or a comma before a FULL JOIN forbids it.
+    insertable: whether an answer table may be joined in; not where COLUMNS(…) or a comma before a FULL JOIN
+    forbids it.
     """
 
     items: tuple[Item, ...]
@@ -209,7 +216,9 @@ Node = Source | Filter
 
 @dataclass(frozen=True)
 class Guard:
-    """A condition without which the answer of a call does not matter: `expr` must (not) be true, or must not be false."""
+    """A condition without which the answer of a call does not matter: `expr` must (not) be true, or must not
+    be false.
+    """
 
     expr: exp.Expr
     relations: frozenset[str]
@@ -232,8 +241,8 @@ class Value:
 class Block:
     """A SELECT that holds AI calls, or that encloses a correlated subquery which does.
 
-    select: the syntax tree. ctes: those it can see. plan: filters over the source. values: answers needed after the
-    filters, in the order of the text. nested: blocks in the SELECT list and later clauses.
+    select: the syntax tree. ctes: those it can see. plan: filters over the source. values: answers needed
+    after the filters, in the order of the text. nested: blocks in the SELECT list and later clauses.
     """
 
     number: int
@@ -246,7 +255,9 @@ class Block:
 
 @dataclass(frozen=True)
 class Logical:
-    """All blocks of a statement that are not inside another's expressions; what a block reads comes before it."""
+    """All blocks of a statement that are not inside another's expressions; what a block reads comes before
+    it.
+    """
 
     blocks: tuple[Block, ...]
 

@@ -219,7 +219,9 @@ class _Lowering:
         return any(number not in self.rewrites.sites for number in numbers)
 
     def _row_values(self, frame: _Frame, wanted: Sequence[Value]) -> None:
-        """Answers for the clauses after WHERE: one step a question. Domains look answers up, the residual joins them."""
+        """Answers for the clauses after WHERE: one step a question. Domains look answers up, the residual
+        joins them.
+        """
         joined: dict[int, str] = {}
         for group in _same_calls(wanted):
             call, alias = group[0].call, self._alias()
@@ -311,8 +313,10 @@ def _calls(block: Block) -> Iterator[Call]:
 
 
 def _place(frame: _Frame, call: Call) -> int:
-    """Before which join of the SELECT an answer table is joined in: before the ON that holds the call, if one does,
-    else as soon as everything is there that the call is about."""
+    """Before which join of the SELECT an answer table is joined in.
+
+    Before the ON that holds the call, if one does; else as soon as all is there that the call is about.
+    """
     joins: list[exp.Join] = frame.block.select.args.get("joins") or []
     for at, join in enumerate(joins):
         on = join.args.get("on")

@@ -1,4 +1,6 @@
-"""Applies the rules to every block's filters until none changes anything, and verifies the plan after each change."""
+"""Applies the rules to every block's filters until none changes anything, and verifies the plan after each
+change.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Parameters of a statement: where they stand, their values as literals, and their types; never runs a statement."""
+"""Parameters of a statement: where they stand, their values as literals, and their types; never runs a
+statement.
+"""
 
 from __future__ import annotations
 
 import datetime
 import decimal
-import math
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,9 @@ _COMPARISONS = frozenset({"=", "==", "<", "<=", ">", ">=", "<>", "!=", "LIKE", "
 
 @dataclass(frozen=True)
 class Placeholder:
-    """`?`, `$1`, `$name` or `:name`, as the span [start, end); key: what selects its value (an index or a name)."""
+    """`?`, `$1`, `$name` or `:name`, as the span [start, end); key: what selects its value (an index or a
+    name).
+    """
 
     key: int | str
     start: int
@@ -49,7 +52,7 @@ def find_placeholders(tokens: Sequence[Token], sql: str) -> tuple[Placeholder, .
             token.token_type == TokenType.COLON
             and joined
             and follower is not None
-            and follower.token_type == TokenType.VAR
+            and follower.text.isidentifier()
             and (
                 at == 0
                 or tokens[at - 1].token_type in _BEFORE_A_VALUE
@@ -123,8 +126,7 @@ def literal(value: object, position: Position | None = None) -> str:
         case int():
             return str(value) if value >= 0 else f"({value})"
         case float():
-            finite = math.isfinite(value)
-            return f"CAST({value!r} AS DOUBLE)" if finite else f"CAST('{value}' AS DOUBLE)"
+            return f"CAST('{value!r}' AS DOUBLE)"
         case decimal.Decimal():
             return f"({value})"
         case str():
@@ -167,11 +169,14 @@ def placeholder_scan(sql: str, dialect: str) -> tuple[Sequence[Token], tuple[Pla
 def infer_types(
     tokens: Sequence[Token], placeholders: Sequence[Placeholder], catalog: Catalog
 ) -> dict[int | str, str]:
-    """The DuckDB type of each parameter: of the column it is compared with, BIGINT for a count of rows, else VARCHAR."""
+    """The DuckDB type of each parameter: of the column it is compared with, BIGINT for a count of rows, else
+    VARCHAR.
+    """
     types: dict[int | str, str] = dict.fromkeys(parameter_keys(placeholders), "VARCHAR")
     columns: dict[str, set[str]] = {}
-    for table in catalog.columns().values():
-        for name, kind in table.items():
+    said = {token.text.lower() for token in tokens}
+    for table, kinds in catalog.columns().items():
+        for name, kind in kinds.items() if table.lower().rpartition(".")[2] in said else ():
             columns.setdefault(name.lower(), set()).add(kind)
     by_start = {token.start: at for at, token in enumerate(tokens)}
     for place in placeholders:
@@ -193,15 +198,19 @@ def _type_around(tokens: Sequence[Token], at: int, end: int, columns: Mapping[st
         return after[1].text.upper()
     if len(before) == 2 and before[-1] in _COMPARISONS:
         return _only(columns.get(before[0].lower()))
-    if "BETWEEN" in before[-1:] and at >= 2:
-        return _only(columns.get(tokens[at - 2].text.lower()))
+    for back in (1, 3):  # x BETWEEN ? AND ?
+        if at > back and tokens[at - back].text.upper() == "BETWEEN":
+            return _only(columns.get(tokens[at - back - 1].text.lower()))
+    opening = at - 1
+    while opening > 1 and tokens[opening].token_type in {TokenType.COMMA, TokenType.PLACEHOLDER}:
+        opening -= 1
+    if opening > 1 and tokens[opening].text == "(" and tokens[opening - 1].text.upper() == "IN":
+        return _only(columns.get(tokens[opening - 2].text.lower()))
     if after and after[0].text.upper() in _COMPARISONS:
-        names = [
-            token.text.lower() for token in tokens[end + 2 : end + 5] if token.token_type == TokenType.VAR
-        ]
-        return next(
-            (kind for name in reversed(names) if (kind := _only(columns.get(name))) is not None), None
-        )
+        name = end + 2
+        while name + 2 < len(tokens) and tokens[name + 1].token_type == TokenType.DOT:
+            name += 2
+        return _only(columns.get(tokens[name].text.lower())) if name < len(tokens) else None
     return None
 
 

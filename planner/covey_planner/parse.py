@@ -1,7 +1,7 @@
 """From SQL text to a syntax tree in which every AI call is a numbered site; never looks at a catalog.
 
-Tokens are changed before sqlglot parses them: an AI function's name becomes `__covey_call_<site>`, so that every
-dialect's spelling parses alike and a site keeps its place in the text; parameters become literals.
+Tokens are changed before sqlglot parses them: an AI function's name becomes `__covey_call_<site>`, so that
+every dialect's spelling parses alike and a site keeps its place in the text; parameters become literals.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ _EXPLAIN = re.compile(
 )
 
 
-_QUERIES = frozenset(
-    {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
-)
+_QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES})
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,9 @@ def scan(sql: str, dialect: str = "duckdb") -> Scan | None:
 
 
 def parse(scanned: Scan, literals: Sequence[str], dialect: str = "duckdb") -> Statement:
-    """The syntax tree of a scanned statement; `literals` are the parameters' values as SQL text, one per placeholder."""
+    """The syntax tree of a scanned statement; `literals` are the parameters' values as SQL text, one per
+    placeholder.
+    """
     tokens = _substitute(scanned, literals, dialect)
     try:
         trees = Dialect.get_or_raise(dialect).parser().parse(tokens, scanned.sql)

@@ -1,10 +1,13 @@
-"""The physical plan: what the operators execute, in order; SQL fragments for DuckDB and questions for the model.
+"""The physical plan: what the operators execute, in order; SQL fragments for DuckDB and questions for the
+model.
 
-The general mechanism: each step evaluates questions over the *distinct* argument tuples that still matter (a guarded
-domain query) and leaves an *answer table*; later domains and the final residual query join on the answer tables.
+The general mechanism: each step evaluates questions over the *distinct* argument tuples that still matter (a
+guarded domain query) and leaves an *answer table*; later domains and the final residual query join on the
+answer tables.
 
-Texts are identified by content: the key of a text is `unhex(md5(CAST(text AS VARCHAR)))`, a BLOB of 16 bytes; a NULL
-text has a NULL key. Domain queries deliver keys, never texts, so that texts stay inside DuckDB and the token column.
+Texts are identified by content: the key of a text is `unhex(md5(CAST(text AS VARCHAR)))`, a BLOB of 16 bytes;
+a NULL text has a NULL key. Domain queries deliver keys, never texts, so that texts stay inside DuckDB and the
+token column.
 """
 
 from __future__ import annotations
@@ -41,9 +44,9 @@ Segment = Text | AnchorText | PartnerText
 class TextArgument:
     """Where the texts of one argument come from.
 
-    table, column: a stored column whose token column serves the texts; both None for a computed argument. texts: a
-    query yielding (key BLOB, text VARCHAR) that covers every key of the domain; the operator filters it to the keys
-    that no token column holds. expression: the argument as the user wrote it, for messages.
+    table, column: a stored column whose token column serves the texts; both None for a computed argument.
+    texts: a query yielding (key BLOB, text VARCHAR) that covers every key of the domain; the operator filters
+    it to the keys that no token column holds. expression: the argument as the user wrote it, for messages.
     """
 
     expression: str
@@ -54,7 +57,9 @@ class TextArgument:
 
 @dataclass(frozen=True)
 class Domain:
-    """The distinct argument tuples of one side: sql yields key columns k0, k1, …, one per argument, none NULL."""
+    """The distinct argument tuples of one side: sql yields key columns k0, k1, …, one per argument, none
+    NULL.
+    """
 
     sql: str
     arguments: tuple[TextArgument, ...]
@@ -64,9 +69,9 @@ class Domain:
 class Question:
     """One AI call site: its prompt after the shared prefix, and the answer table it fills.
 
-    answers: name of the table to create, columns k0, k1, … (the anchor's keys, then the partner's) and `answer`
-    BOOLEAN. keep: "true" stores only rows with a true answer (enough where NULL and false reject alike), "all" every
-    row. on_true, on_false: index of the next question of the step, or -1.
+    answers: name of the table to create, columns k0, k1, … (the anchor's keys, then the partner's) and
+    `answer` BOOLEAN. keep: "true" stores only rows with a true answer (enough where NULL and false reject
+    alike), "all" every row. on_true, on_false: index of the next question of the step, or -1.
     """
 
     call: str
@@ -82,7 +87,8 @@ class AskStep:
     """Put questions to every anchor (filter), or to pairs of anchors and partners (join).
 
     prefix: the segments all questions begin with. pairs: a query yielding the anchor's keys a0, a1, … and the
-    partner's keys p0, p1, … of the pairs that survived everything cheaper; None asks every pair of the two domains.
+    partner's keys p0, p1, … of the pairs that survived everything cheaper; None asks every pair of the two
+    domains.
     """
 
     prefix: tuple[Segment, ...]
@@ -94,7 +100,9 @@ class AskStep:
 
 @dataclass(frozen=True)
 class PhysicalPlan:
-    """Steps in dependency order, then the residual query over tables and answer tables. No steps: ordinary SQL."""
+    """Steps in dependency order, then the residual query over tables and answer tables. No steps: ordinary
+    SQL.
+    """
 
     steps: tuple[AskStep, ...]
     residual: str

@@ -1,4 +1,5 @@
-"""From SQL text to a plan: AI-free text passes through verbatim, everything else becomes steps and a residual query.
+"""From SQL text to a plan: AI-free text passes through verbatim, everything else becomes steps and a residual
+query.
 
 Never runs the model, and DuckDB only to describe AI-free statements.
 """
@@ -27,7 +28,7 @@ from covey_planner.scope import Catalog, describe
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """How to plan. max_context: the model's context in tokens, 0 for unknown (the executor checks lengths)."""
+    """How to plan. max_context: the model's context in tokens, 0 for unknown."""
 
     profile: PromptProfile
     dialect: str = "duckdb"
@@ -38,11 +39,11 @@ class PlanOptions:
 class Planned:
     """A planned statement.
 
-    kind: "plain" is ordinary SQL for DuckDB, verbatim and with its parameters. physical: the plan; for a plain
-    statement, its text as the residual. describe_sql: AI-free SQL with the same result columns. tables: stored tables
-    and views that an AI statement reads. parameters: keys in binding order (numbers from 0, or names), with their
-    types; unbound: no values were given, so the plan serves only to describe. explain: the text of the plan is asked
-    for; text: that text.
+    kind: "plain" is ordinary SQL for DuckDB, verbatim and with its parameters. physical: the plan; for a
+    plain statement, its text as the residual. describe_sql: AI-free SQL with the same result columns. tables:
+    stored tables and views that an AI statement reads. parameters: keys in binding order (numbers from 0, or
+    names), with their types; unbound: no values were given, so the plan serves only to describe. explain: the
+    text of the plan is asked for; text: that text.
     """
 
     kind: Literal["ai", "plain"]
@@ -73,7 +74,8 @@ class _Once:
 def plan(
     sql: str, catalog: Catalog, options: PlanOptions, parameters: Sequence[object] | Mapping[str, object] = ()
 ) -> Planned:
-    """Plan a statement. Raises PlanError, with one line and a position, for what is wrong with an AI statement.
+    """Plan a statement. Raises PlanError, with one line and a position, for what is wrong with an AI
+    statement.
 
     Without values for its parameters an AI statement is planned with typed NULLs, to be described.
     """
@@ -140,7 +142,7 @@ def _describe(catalog: Catalog, described: str, scanned: Scan) -> tuple[tuple[st
 
 
 def _name_outputs(statement: Statement, names: Sequence[str]) -> None:
-    """Give every computed output the name that DuckDB gives it, or that its text is, before the text changes."""
+    """Give every computed output the name that DuckDB, or its own text, gives it."""
     select: exp.Expr = statement.tree
     while isinstance(select, exp.SetOperation | exp.Subquery):
         select = select.this
@@ -164,7 +166,9 @@ def _name_outputs(statement: Statement, names: Sequence[str]) -> None:
 
 
 def _forget_positions(tree: exp.Query) -> None:
-    """Drop what only messages need, so that copies are cheap; from here on a plan is made or the planner is wrong."""
+    """Drop what only messages need, so that copies are cheap; from here on a plan is made or the planner is
+    wrong.
+    """
     for node in tree.walk():
         if node.meta_get("line") is not None:
             node._meta = None

@@ -1,4 +1,6 @@
-"""Prompt profiles, one TOML file per model family and form, as frozen data; never touches a tokenizer or a model."""
+"""Prompt profiles, one TOML file per model family and form, as frozen data; never touches a tokenizer or a
+model.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ FOLDER = Path(__file__).parent / "profiles"
 class Chat:
     """The pieces of the model's own chat template; all empty where the prompt is raw text.
 
-    assistant_start is everything that the template adds for a generation prompt; turn_start opens an assistant turn
-    that is already answered (a worked example).
+    assistant_start is everything that the template adds for a generation prompt; turn_start opens an
+    assistant turn that is already answered (a worked example).
     """
 
     system_start: str = ""
@@ -33,7 +35,9 @@ class Chat:
 
 @dataclass(frozen=True)
 class Words:
-    """How documents are called: in their labels, and inside a question, alone or numbered ({n} counts from 1)."""
+    """How documents are called: in their labels, and inside a question, alone or numbered ({n} counts from
+    1).
+    """
 
     label: str = "Document"
     label_numbered: str = "Document {n}"
@@ -45,7 +49,8 @@ class Words:
 class FilterForm:
     """The user turn of a filter: before, the documents, after. Each document is shown as `document`.
 
-    `{question}` stands in `before` (layout question_first), in `after` (document_first) or in both (question_first).
+    `{question}` stands in `before` (layout question_first), in `after` (document_first) or in both
+    (question_first).
     """
 
     before: str = ""
@@ -58,8 +63,9 @@ class FilterForm:
 class JoinForm:
     """The prompt of a pair: before, the anchor's documents, between, the partner's, close.
 
-    full: all of it is the user turn, and the cue follows in the assistant turn. short: the assistant turn begins after
-    `between`; `open` ({label}) and the partner stand in it, `close` and the cue follow the partner at once.
+    full: all of it is the user turn, and the cue follows in the assistant turn. short: the assistant turn
+    begins after `between`; `open` ({label}) and the partner stand in it, `close` and the cue follow the
+    partner at once.
     """
 
     form: Literal["full", "short"] = "full"
@@ -83,8 +89,8 @@ class Example:
 class PromptProfile:
     """How a model is asked and how it answers.
 
-    yes, no: texts of exactly one token each, read as the answer. zero_point: an answer is true where the margin is
-    above it. default: the family's profile unless another is named.
+    yes, no: texts of exactly one token each, read as the answer. zero_point: an answer is true where the
+    margin is above it. default: the family's profile unless another is named.
     """
 
     name: str

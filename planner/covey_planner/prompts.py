@@ -1,4 +1,4 @@
-"""From a PROMPT template and a prompt profile to prompt segments; never touches a value of a row or a token."""
+"""From a PROMPT template and a prompt profile to prompt segments; never touches a row or a token."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ class Template:
 
 @dataclass(frozen=True)
 class Prompt:
-    """The segments of a prompt: what all questions on the same documents begin with, and the question's own."""
+    """A prompt's segments: what all questions on the same documents begin with, and the question's own."""
 
     prefix: tuple[Segment, ...]
     suffix: tuple[Segment, ...]
 
 
 def parse_template(text: str, arguments: int, position: Position | None = None) -> Template:
-    """Read `..{0}..{1}..`; `{{` and `}}` are literal braces. Raises BindError on a placeholder that does not fit."""
+    """Read `..{0}..{1}..`; `{{` and `}}` are literal braces. Raises BindError on a placeholder that does not
+    fit.
+    """
     parts: list[str | int] = []
     last = 0
     for found in _PIECE.finditer(text):
@@ -80,8 +82,8 @@ def _merge(parts: Sequence[str | int]) -> tuple[str | int, ...]:
 def question_text(template: Template, profile: PromptProfile) -> str:
     """The question in words: each placeholder as the profile calls the document.
 
-    A question about one document leaves it out where it is only appended or put in front: behind a sentence's end,
-    a colon or a line break, or before a new sentence.
+    A question about one document leaves it out where it is only appended or put in front: behind a
+    sentence's end, a colon or a line break, or before a new sentence.
     """
     words, alone = profile.words, template.arguments == 1
     parts = list(template.parts)
@@ -123,9 +125,11 @@ def filter_prompt(template: Template, profile: PromptProfile) -> Prompt:
 def join_prompt(
     template: Template, profile: PromptProfile, anchors: Sequence[int], partners: Sequence[int]
 ) -> Prompt:
-    """The prompt of a pair: `anchors` and `partners` are the argument numbers of the two sides, in their order.
+    """The prompt of a pair: `anchors` and `partners` are the argument numbers of the two sides, in their
+    order.
 
-    The short form serves one partner document; several take the full form's places inside the same assistant turn.
+    The short form serves one partner document; several take the full form's places inside the same assistant
+    turn.
     """
     form, chat = profile.join, profile.chat
     question = question_text(template, profile)
@@ -150,7 +154,9 @@ def join_prompt(
 
 
 def messages(template: Template, profile: PromptProfile, texts: Sequence[str]) -> list[dict[str, str]]:
-    """The chat messages whose rendering by the model's own template, with the cue, is the text of a filter prompt."""
+    """The chat messages whose rendering by the model's own template, with the cue, is the text of a filter
+    prompt.
+    """
     turns = [{"role": "system", "content": profile.system}] if profile.chat.system_start else []
     for example in profile.examples:
         turns.append({"role": "user", "content": _user_turn(profile, [example.document], example.question)})
@@ -174,7 +180,7 @@ def render(prompt: Prompt, anchors: Sequence[str], partners: Sequence[str] = ())
 
 
 def _head(profile: PromptProfile) -> str:
-    """All that precedes the user turn's own text: system message, worked examples, the user turn's opening."""
+    """All before the user turn's own text: system message, worked examples, the turn's opening."""
     chat = profile.chat
     head = chat.system_start + profile.system + chat.system_end
     for example in profile.examples:
@@ -207,7 +213,8 @@ def _document(profile: PromptProfile, number: int, count: int, segment: Segment)
 
 
 def _cut(pieces: Sequence[Segment | str], question: str, tail: str) -> Prompt:
-    """Fixed text becomes segments, joined where nothing comes between; the prefix ends before the question's text.
+    """Fixed text becomes segments, joined where nothing comes between; the prefix ends before the question's
+    text.
 
     A Text given as a piece stays a segment of its own, so that the chat head is shared by all questions.
     """

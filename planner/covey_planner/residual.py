@@ -22,7 +22,8 @@ from covey_planner.sources import TYPED_NULL, is_comma
 class Answers:
     """The answer tables of one call; their keys do not overlap.
 
-    order: argument numbers in the order of the keys. everything: all answers are kept, not only the true ones.
+    order: argument numbers in the order of the keys. everything: all answers are kept, not only the true
+    ones.
     """
 
     call: Call
@@ -58,10 +59,11 @@ class Answers:
     def value(self, alias: str) -> str:
         """The call's answer as a value; NULL where there is none. The tables hold all answers.
 
-        No correlated subquery: DuckDB evaluates those once for values that are equal, and equal values (0.0 and -0.0,
-        or texts under a collation) may have different keys.
+        No correlated subquery: DuckDB evaluates those once for values that are equal, and equal values
+        (0.0 and -0.0, or texts under a collation) may have different keys.
         """
-        return f"CASE WHEN {self.is_answer(True, alias)} THEN TRUE WHEN {self.is_answer(False, alias)} THEN FALSE END"
+        true, false = self.is_answer(True, alias), self.is_answer(False, alias)
+        return f"CASE WHEN {true} THEN TRUE WHEN {false} THEN FALSE END"
 
 
 @dataclass(frozen=True)

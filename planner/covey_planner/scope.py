@@ -1,4 +1,6 @@
-"""From names to relations: which relation of which SELECT a column belongs to, and its type; never changes a tree."""
+"""From names to relations: which relation of which SELECT a column belongs to, and its type; never changes a
+tree.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class Catalog(Protocol):
         ...
 
     def describe(self, sql: str) -> Sequence[tuple[str, str]]:
-        """Name and DuckDB type of each column of an AI-free query; raises with DuckDB's message where it has none."""
+        """Name and DuckDB type of each column of an AI-free query; raises with DuckDB's message where it has
+        none.
+        """
         ...
 
 
@@ -34,8 +38,9 @@ Columns = Mapping[str, tuple[str, str]]
 class Relation:
     """A named member of FROM.
 
-    name: lower case, unique in its SELECT. key: unique among all SELECTs around. alias: the identifier that qualifies
-    its columns, None where there is none. table: the stored table or view it reads, None for anything else.
+    name: lower case, unique in its SELECT. key: unique among all SELECTs around. alias: the identifier that
+    qualifies its columns, None where there is none. table: the stored table or view it reads, None for
+    anything else.
     """
 
     def __init__(

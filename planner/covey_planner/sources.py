@@ -1,7 +1,8 @@
 """From a SELECT's FROM clause to its relations and how they are joined; never looks at other clauses.
 
-Inner and cross joins are taken apart into members and conditions. LEFT, SEMI and ANTI joins stay attached behind them.
-What comes before a RIGHT, FULL, ASOF, POSITIONAL or lateral join is left together with it as one member.
+Inner and cross joins are taken apart into members and conditions. LEFT, SEMI and ANTI joins stay attached
+behind them. What comes before a RIGHT, FULL, ASOF, POSITIONAL or lateral join is left together with it as one
+member.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def without_calls(node: exp.Expr) -> exp.Expr:
 
 
 def with_clause(ctes: Sequence[exp.CTE], rewrite: Callable[[exp.Expr], exp.Expr], used_by: str) -> str:
-    """`WITH …` for the CTEs that a query's text mentions, directly or through each other; else an empty text."""
+    """`WITH …` for the CTEs that a query's text mentions, directly or not; else an empty text."""
     kept: list[str] = []
     recursive = False
     text = used_by.lower()
@@ -74,7 +75,9 @@ class FromBinder:
         self._merged: dict[str, str] = {}
 
     def bind(self, select: exp.Select) -> FromClause:
-        """Take the clause apart. Raises BindError for an unknown table, Unsupported for an AI call where none may be."""
+        """Take the clause apart. Raises BindError for an unknown table, Unsupported for an AI call where none
+        may be.
+        """
         clause = select.args.get("from_")
         joins: list[exp.Join] = select.args.get("joins") or []
         if clause is not None:
@@ -178,7 +181,8 @@ class FromBinder:
             found = volatile(part)
             if found is not None:
                 raise Unsupported(
-                    f"{shown(found)} in what an AI call reads is not supported: store the rows in a table first",
+                    f"{shown(found)} in what an AI call reads is not supported: "
+                    "store the rows in a table first",
                     position_of(found) or position_of(node),
                 )
 

@@ -1,7 +1,8 @@
-"""Builds the steps of a physical plan: questions, their domains and answer tables; knows no syntax tree of a statement.
+"""Builds the steps of a physical plan: questions, their domains and answer tables; knows no syntax tree of a
+statement.
 
-A question that a statement asks at several places is asked once for each value: later steps leave out the tuples that
-an earlier answer table holds.
+A question that a statement asks at several places is asked once for each value: later steps leave out the
+tuples that an earlier answer table holds.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ _WORDS = (
 def build(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the tables."""
     connection.execute(
-        "CREATE TABLE tickets (id INTEGER, body VARCHAR, note VARCHAR, product INTEGER, day DATE, score DOUBLE,"
-        " tags VARCHAR[], raw BLOB, folded VARCHAR COLLATE NOCASE)"
+        "CREATE TABLE tickets (id INTEGER, body VARCHAR, note VARCHAR, product INTEGER, day DATE,"
+        " score DOUBLE, tags VARCHAR[], raw BLOB, folded VARCHAR COLLATE NOCASE)"
     )
     connection.execute("CREATE TABLE products (id INTEGER, name VARCHAR, description VARCHAR, cat VARCHAR)")
     connection.execute("CREATE TABLE defects (id INTEGER, product INTEGER, title VARCHAR)")

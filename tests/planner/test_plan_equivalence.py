@@ -1,4 +1,6 @@
-"""Plans give the rows that plain DuckDB gives with the AI call as a function, over statements written by hand."""
+"""Plans give the rows that plain DuckDB gives with the AI call as a function, over statements written by
+hand.
+"""
 
 from __future__ import annotations
 

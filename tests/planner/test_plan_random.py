@@ -29,7 +29,15 @@ TICKET = st.sampled_from(
     ]
 )
 CHEAP = st.sampled_from(
-    ["t.id < 12", "t.product = 2", "t.note IS NULL", "t.product > 1", "NULL", "t.score < 1", "t.body LIKE '%e%'"]
+    [
+        "t.id < 12",
+        "t.product = 2",
+        "t.note IS NULL",
+        "t.product > 1",
+        "NULL",
+        "t.score < 1",
+        "t.body LIKE '%e%'",
+    ]
 )
 PAIR = st.sampled_from(
     [
@@ -85,9 +93,7 @@ def test_values(database: duckdb.DuckDBPyConnection, tree: str, other: str) -> N
 @RELAXED
 @given(tree=FILTERS)
 def test_groups(database: duckdb.DuckDBPyConnection, tree: str) -> None:
-    check(
-        database, f"SELECT {tree} AS flag, count(*), count(*) FILTER ({tree}) FROM tickets t GROUP BY flag"
-    )
+    check(database, f"SELECT {tree} AS flag, count(*), count(*) FILTER ({tree}) FROM tickets t GROUP BY flag")
 
 
 @settings(RELAXED, max_examples=25)
@@ -100,7 +106,10 @@ def test_joins(database: duckdb.DuckDBPyConnection, on: str, where: str) -> None
 @given(inner=JOINS, outer=FILTERS, negated=st.booleans())
 def test_correlated(database: duckdb.DuckDBPyConnection, inner: str, outer: str, negated: bool) -> None:
     word = "NOT EXISTS" if negated else "EXISTS"
-    check(database, f"SELECT t.id FROM tickets t WHERE {outer} AND {word} (SELECT 1 FROM products p WHERE {inner})")
+    check(
+        database,
+        f"SELECT t.id FROM tickets t WHERE {outer} AND {word} (SELECT 1 FROM products p WHERE {inner})",
+    )
 
 
 @RELAXED

@@ -1,7 +1,8 @@
-"""Each rule on its own: what goes in, what comes out, and where it must not fire (fixtures in rules/, one file a rule).
+"""Each rule on its own: what goes in, what comes out, and where it must not fire (fixtures in rules/, one
+file a rule).
 
-A fixture is a chain of filters, the first applied first. `A(x)` stands for AI_FILTER('A?', x), `J(x, y)` for a
-question about two documents.
+A fixture is a chain of filters, the first applied first. `A(x)` stands for AI_FILTER('A?', x), `J(x, y)` for
+a question about two documents.
 """
 
 from __future__ import annotations

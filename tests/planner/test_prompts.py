@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from covey_planner.errors import BindError, ProfileError
 from covey_planner.physical import AnchorText, PartnerText, Text
@@ -169,32 +171,25 @@ def test_unknown_profile_and_family() -> None:
         profile_for("gpt9")
 
 
+_START = "family = 'x'\nlayout = 'document_first'\nyes = ['a']\n"
+_WHOLE = _START + "no = ['b']\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("familly = 'x'", "unknown key 'familly'"),
-        ("family = 'x'\nlayout = 'document_first'\nyes = ['a']", "missing key 'no'"),
-        ("family = 'x'\nlayout = 'sideways'\nyes = ['a']\nno = ['b']", "layout: 'sideways' does not fit"),
-        ("family = 'x'\nlayout = 'document_first'\nyes = 'a'\nno = ['b']", "yes: 'a' does not fit"),
-        (
-            "family = 'x'\nlayout = 'document_first'\nyes = ['a']\nno = ['b']\n[chat]\nmiddle = ''",
-            "unknown key 'middle'",
-        ),
-        (
-            "family = 'x'\nlayout = 'document_first'\nyes = ['a']\nno = ['b']\n[filter]\nbefore = '{question}'",
-            "stands where document_first has none",
-        ),
-        (
-            "family = 'x'\nlayout = 'document_first'\nyes = ['a']\nno = ['b']\n[filter]\nafter = '{question}'",
-            "join: {question} is missing",
-        ),
+        (_START, "missing key 'no'"),
+        (_WHOLE.replace("document_first", "sideways"), "layout: 'sideways' does not fit"),
+        (_WHOLE.replace("['a']", "'a'"), "yes: 'a' does not fit"),
+        (_WHOLE + "[chat]\nmiddle = ''", "unknown key 'middle'"),
+        (_WHOLE + "[filter]\nbefore = '{question}'", "stands where document_first has none"),
+        (_WHOLE + "[filter]\nafter = '{question}'", "join: {question} is missing"),
         ("family =", "bad.toml"),
     ],
 )
-def test_profile_file_errors(tmp_path: object, text: str, message: str) -> None:
-    from pathlib import Path
-
-    path = Path(str(tmp_path)) / "bad.toml"
+def test_profile_file_errors(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ProfileError) as caught:
         load_profile_file(path)

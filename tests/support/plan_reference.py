@@ -1,7 +1,8 @@
-"""A reference executor for physical plans, and an oracle: plain DuckDB with AI calls as a function; shared by tests.
+"""A reference executor for physical plans, and an oracle: plain DuckDB with AI calls as a function; shared by
+tests.
 
-The answer to a question is a hash of its words and its documents. The executor reads both from the prompt's text, so a
-document in the wrong place of a prompt gives a wrong answer.
+The answer to a question is a hash of its words and its documents. The executor reads both from the prompt's
+text, so a document in the wrong place of a prompt gives a wrong answer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Rewrites of logical nodes, one a file: a rule sees one node and returns its replacement, or None for no change."""
+"""Rewrites of logical nodes, one a file: a rule sees one node and returns its replacement, or None for no
+change.
+"""
 
 from __future__ import annotations
 

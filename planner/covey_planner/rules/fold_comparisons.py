@@ -1,4 +1,6 @@
-"""`call = TRUE` and `call IS TRUE` become the call, `call = FALSE` its negation; what is under NOT keeps IS TRUE."""
+"""`call = TRUE` and `call IS TRUE` become the call, `call = FALSE` its negation; what is under NOT keeps IS
+TRUE.
+"""
 
 from __future__ import annotations
 

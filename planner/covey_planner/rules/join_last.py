@@ -1,4 +1,6 @@
-"""An AI filter on one document moves below filters that ask about pairs, or that hold subqueries with AI calls."""
+"""An AI filter on one document moves below filters that ask about pairs, or that hold subqueries with AI
+calls.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""NOT moves inwards by De Morgan's laws (valid in three-valued logic) until it stands before a single AI call."""
+"""NOT moves inwards by De Morgan's laws (valid in three-valued logic) until it stands before a single AI
+call.
+"""
 
 from __future__ import annotations
 

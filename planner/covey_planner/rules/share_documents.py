@@ -1,4 +1,6 @@
-"""Questions on the same documents come together, so that the documents are computed once and the first answer can end it."""
+"""Questions on the same documents come together, so that the documents are computed once and the first answer
+can end it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from covey_planner.logical import All, Any, Ask, Condition, Filter, Node, Not, f
 
 
 def share_documents(node: Node) -> Node | None:
-    """Merge neighbouring filters on the same arguments into one, or group such parts inside one filter's tree."""
+    """Merge neighbouring filters on the same arguments into one, or group such parts inside one filter's
+    tree.
+    """
     match node:
         case Filter(Filter(input, first), second) if (shared := documents(second)) is not None:
             if documents(first) == shared:
@@ -23,7 +27,9 @@ def share_documents(node: Node) -> Node | None:
 
 
 def documents(condition: Condition) -> object:
-    """What all calls of a tree ask about, and from which side, if it consists of calls about the same; else None."""
+    """What all calls of a tree ask about, and from which side, if it consists of calls about the same; else
+    None.
+    """
     found = {
         (leaf.call.arguments_identity, leaf.call.sides) if isinstance(leaf, Ask) else None
         for leaf in leaves(condition)
