@@ -9,6 +9,7 @@ import os
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from covey_engine.prefill.api import EngineInfo
@@ -90,15 +91,18 @@ def _dtype(config: EngineConfig) -> torch.dtype:
 
 def _allocate(shape: ModelShape, config: EngineConfig, device: torch.device, dtype: torch.dtype) -> Arena:
     per_token = shape.layers * 2 * shape.kv_width * dtype.itemsize
-    size = config.arena_bytes or _default_arena_bytes(device)
-    tokens = size // per_token
+    wish = config.arena_bytes or _default_arena_bytes(device)
+    tokens = wish // per_token
     if not tokens:
         raise OutOfDeviceMemory(
-            f"an arena of {size} bytes holds no token: this model keeps {per_token} bytes for each"
+            f"an arena of {wish} bytes holds no token: this model keeps {per_token} bytes for each"
         )
-    return Arena(
-        torch.zeros(shape.layers, tokens, 2 * shape.kv_heads, shape.head_dim, dtype=dtype, device=device)
-    )
+    size = (shape.layers, tokens, 2 * shape.kv_heads, shape.head_dim)
+    if device.type == "cpu":
+        # Zero pages of the system: an address costs memory and time only once it is written.
+        pages = torch.from_numpy(np.zeros(tokens * per_token, np.uint8))
+        return Arena(pages.view(dtype).view(size))
+    return Arena(torch.zeros(size, dtype=dtype, device=device))
 
 
 def _default_arena_bytes(device: torch.device) -> int:
