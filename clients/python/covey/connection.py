@@ -97,7 +97,7 @@ def connect(
     )
     try:
         connection = adbc_driver_manager.AdbcConnection(database, **{TAG_HEADER: name})
-    except BaseException:
+    except Error:
         database.close()
         raise
     return Connection(database, connection, tag=name, autocommit=autocommit)

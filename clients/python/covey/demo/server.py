@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 DATA = Path(__file__).with_name("data")
 START_SECONDS = 300.0  # the first start may have to fetch the model
@@ -32,12 +34,13 @@ def own_server() -> Iterator[str]:
             process = subprocess.Popen(
                 command, cwd=place, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
             )
-        before = signal.signal(signal.SIGTERM, leave)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=leave_on_sigterm, args=(process, place), daemon=True).start()
         try:
             yield wait_until_ready(process, ready, log)
         finally:
             stop(process)
-            signal.signal(signal.SIGTERM, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], ready: Path, log: Path) -> str:
@@ -52,9 +55,12 @@ def wait_until_ready(process: subprocess.Popen[bytes], ready: Path, log: Path) -
     raise StartError(f"the server was not ready after {START_SECONDS:.0f} s: {last_line(log)}")
 
 
-def leave(number: int, frame: FrameType | None) -> None:
-    """On SIGTERM, unwind, so that the server is stopped too."""
-    raise SystemExit(128 + number)
+def leave_on_sigterm(process: subprocess.Popen[bytes], place: str) -> None:
+    """Wait for SIGTERM, stop the server and end; the main thread may be inside the driver, which has no ear."""
+    number = signal.sigwait({signal.SIGTERM})
+    stop(process)
+    shutil.rmtree(place, ignore_errors=True)
+    os._exit(128 + number)
 
 
 def last_line(log: Path) -> str:
