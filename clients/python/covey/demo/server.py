@@ -34,13 +34,11 @@ def own_server() -> Iterator[str]:
             process = subprocess.Popen(
                 command, cwd=place, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
             )
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        threading.Thread(target=leave_on_sigterm, args=(process, place), daemon=True).start()
         try:
-            yield wait_until_ready(process, ready, log)
+            with leaving_on_sigterm(process, place):
+                yield wait_until_ready(process, ready, log)
         finally:
             stop(process)
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], ready: Path, log: Path) -> str:
@@ -55,12 +53,28 @@ def wait_until_ready(process: subprocess.Popen[bytes], ready: Path, log: Path) -
     raise StartError(f"the server was not ready after {START_SECONDS:.0f} s: {last_line(log)}")
 
 
-def leave_on_sigterm(process: subprocess.Popen[bytes], place: str) -> None:
-    """Wait for SIGTERM, stop the server and end; the main thread may be inside the driver, which has no ear."""
-    number = signal.sigwait({signal.SIGTERM})
-    stop(process)
-    shutil.rmtree(place, ignore_errors=True)
-    os._exit(128 + number)
+@contextmanager
+def leaving_on_sigterm(process: subprocess.Popen[bytes], place: str) -> Iterator[None]:
+    """Stop the server, clear up and end at SIGTERM, even while the main thread waits inside the driver."""
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+
+    def listen() -> None:
+        while number := os.read(heard, 1):
+            if number[0] == signal.SIGTERM:
+                stop(process)
+                shutil.rmtree(place, ignore_errors=True)
+                os._exit(128 + signal.SIGTERM)
+
+    # A handler of Python's runs only between two of its own steps, but its number is written at once.
+    before, fd = signal.signal(signal.SIGTERM, lambda number, frame: None), signal.set_wakeup_fd(told)
+    threading.Thread(target=listen, daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(fd)
+        signal.signal(signal.SIGTERM, before)
+        os.close(told)
 
 
 def last_line(log: Path) -> str:
