@@ -65,6 +65,7 @@ def leaving_on_sigterm(process: subprocess.Popen[bytes], place: str) -> Iterator
                 stop(process)
                 shutil.rmtree(place, ignore_errors=True)
                 os._exit(128 + signal.SIGTERM)
+        os.close(heard)
 
     # A handler of Python's runs only between two of its own steps, but its number is written at once.
     before, fd = signal.signal(signal.SIGTERM, lambda number, frame: None), signal.set_wakeup_fd(told)
