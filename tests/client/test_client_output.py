@@ -10,7 +10,7 @@ import json
 
 import pyarrow
 import pytest
-from covey.output import cell_text, print_table, write_arrow, write_csv, write_json
+from covey.output import Rows, cell_text, print_table, write_arrow, write_csv, write_json
 from rich.console import Console
 
 TABLE = pyarrow.table(
@@ -27,13 +27,13 @@ TABLE = pyarrow.table(
 )
 
 
-def reader(table: pyarrow.Table = TABLE, rows: int = 2) -> pyarrow.RecordBatchReader:
-    return table.to_reader(max_chunksize=rows)
+def arrived(table: pyarrow.Table = TABLE, rows: int = 2) -> Rows:
+    return Rows(table.schema, iter(table.to_batches(max_chunksize=rows)))
 
 
 def printed(table: pyarrow.Table, width: int, limit: int = 100) -> list[str]:
     out = io.StringIO()
-    total = print_table(reader(table), Console(file=out, width=width), limit)
+    total = print_table(arrived(table), Console(file=out, width=width), limit)
     assert total == table.num_rows
     return out.getvalue().splitlines()
 
@@ -74,8 +74,8 @@ def test_a_statement_without_columns_prints_nothing() -> None:
 
 def test_csv_reads_back_as_it_was() -> None:
     out = io.StringIO()
-    assert write_csv(reader(), out) == 3
-    rows = list(csv.reader(io.StringIO(out.getvalue())))
+    assert write_csv(arrived(), out) == 3
+    rows = list(csv.arrived(io.StringIO(out.getvalue())))
     assert rows[0] == TABLE.schema.names
     assert rows[1] == ["1", "short", "0.123456789012", "2026-07-02", "1.50", '["a", "é"]', '"AP8="', "true"]
     assert rows[2][1] == 'a "quoted"\nsecond line, with comma'
@@ -84,7 +84,7 @@ def test_csv_reads_back_as_it_was() -> None:
 
 def test_json_is_one_array_with_a_row_a_line() -> None:
     out = io.StringIO()
-    assert write_json(reader(), out) == 3
+    assert write_json(arrived(), out) == 3
     assert len(out.getvalue().splitlines()) == 5
     records = json.loads(out.getvalue())
     assert records[0]["opened"] == "2026-07-02"
@@ -96,13 +96,13 @@ def test_json_is_one_array_with_a_row_a_line() -> None:
 
 def test_json_of_no_rows_is_an_empty_array() -> None:
     out = io.StringIO()
-    assert write_json(reader(TABLE.slice(0, 0)), out) == 0
+    assert write_json(arrived(TABLE.slice(0, 0)), out) == 0
     assert json.loads(out.getvalue()) == []
 
 
 def test_arrow_reads_back_as_it_was() -> None:
     out = io.BytesIO()
-    assert write_arrow(reader(), out) == 3
+    assert write_arrow(arrived(), out) == 3
     back = pyarrow.ipc.open_stream(out.getvalue()).read_all()
     assert back.schema == TABLE.schema
     assert back.drop_columns("score") == TABLE.drop_columns("score")

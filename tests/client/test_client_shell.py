@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 import sys
+import threading
+import time
 
 import covey
 import pyarrow
@@ -135,3 +139,20 @@ def test_shell_line_editor_waits_for_the_semicolon() -> None:
         keys.send_text("SELECT ';'\rFROM tickets;\r\\timing\r")
         assert session.prompt("covey> ") == "SELECT ';'\nFROM tickets;"
         assert session.prompt("covey> ") == "\\timing"
+
+
+def test_interrupt_stops_a_statement_and_the_shell_goes_on(
+    uri: str, connection: covey.Connection, capsys: Printed
+) -> None:
+    shell = Shell(connection, uri)
+    pressed = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
+    began = time.monotonic()
+    pressed.start()
+    assert shell.handle("SELECT sum(a.range * b.range) FROM range(3000000) a, range(1000000) b;")
+    assert time.monotonic() - began < 30
+    assert capsys.readouterr().out == "stopped\n"
+    run = connection.last_run()
+    assert run is not None
+    assert run.state == "cancelled"
+    assert shell.handle("SELECT 'still here';")
+    assert "still here" in capsys.readouterr().out

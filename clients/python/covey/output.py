@@ -1,4 +1,4 @@
-"""A stream of record batches goes in; a table cut to the terminal, CSV, JSON or an Arrow stream comes out."""
+"""Rows of a result go in; a table cut to the terminal, CSV, JSON or an Arrow stream comes out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import json
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import IO, Literal
 
 import pyarrow
@@ -31,45 +32,59 @@ def make_console(file: IO[str] | None = None) -> Console:
     return console
 
 
+@dataclass(frozen=True)
+class Rows:
+    """A result that is still arriving: its columns, and its batches, which can be read once."""
+
+    schema: pyarrow.Schema
+    batches: Iterator[pyarrow.RecordBatch]
+
+    def __iter__(self) -> Iterator[tuple[object, ...]]:
+        """Yield the rows as tuples of Python values, a batch in memory at a time."""
+        for batch in self.batches:
+            columns = [column.to_pylist() for column in batch.columns]
+            yield from zip(*columns, strict=True) if columns else ()
+
+
 def print_table(
-    reader: pyarrow.RecordBatchReader,
+    rows: Rows,
     console: Console,
     limit: int = SHOWN_ROWS,
     advice: str = "; print them all with --format csv",
 ) -> int:
     """Print up to `limit` rows, each on one line; returns how many rows there were."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for field in reader.schema:
+    for field in rows.schema:
         table.add_column(field.name, justify="right" if is_number(field.type) else "left")
     total = 0
-    for row in rows(reader):
+    for row in rows:
         if total < limit:
             table.add_row(*(Text(cell_text(value), no_wrap=True, overflow="ellipsis") for value in row))
         total += 1
-    if reader.schema.names:
+    if rows.schema.names:
         console.print(table)
     if total > limit:
         console.print(f"… {total - limit:,} more rows{advice}")
     return total
 
 
-def write_csv(reader: pyarrow.RecordBatchReader, file: IO[str]) -> int:
+def write_csv(rows: Rows, file: IO[str]) -> int:
     """Write a header and every row; NULL is an empty field; returns how many rows there were."""
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(reader.schema.names)
+    writer.writerow(rows.schema.names)
     total = 0
-    for row in rows(reader):
+    for row in rows:
         writer.writerow([csv_text(value) for value in row])
         total += 1
     return total
 
 
-def write_json(reader: pyarrow.RecordBatchReader, file: IO[str]) -> int:
+def write_json(rows: Rows, file: IO[str]) -> int:
     """Write one array with an object a row, a row on each line; returns how many rows there were."""
     total = 0
-    names = reader.schema.names
+    names = rows.schema.names
     file.write("[")
-    for row in rows(reader):
+    for row in rows:
         record = {name: plain(value) for name, value in zip(names, row, strict=True)}
         file.write((",\n" if total else "\n") + json.dumps(record, ensure_ascii=False, allow_nan=False))
         total += 1
@@ -77,21 +92,14 @@ def write_json(reader: pyarrow.RecordBatchReader, file: IO[str]) -> int:
     return total
 
 
-def write_arrow(reader: pyarrow.RecordBatchReader, file: IO[bytes]) -> int:
+def write_arrow(rows: Rows, file: IO[bytes]) -> int:
     """Write an Arrow IPC stream; returns how many rows there were."""
     total = 0
-    with pyarrow.ipc.new_stream(file, reader.schema) as writer:
-        for batch in reader:
+    with pyarrow.ipc.new_stream(file, rows.schema) as writer:
+        for batch in rows.batches:
             writer.write_batch(batch)
             total += batch.num_rows
     return total
-
-
-def rows(reader: pyarrow.RecordBatchReader) -> Iterator[tuple[object, ...]]:
-    """Yield the rows as tuples of Python values, a batch in memory at a time."""
-    for batch in reader:
-        columns = [column.to_pylist() for column in batch.columns]
-        yield from zip(*columns, strict=True) if columns else ()
 
 
 def is_number(kind: pyarrow.DataType) -> bool:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
-from covey.connection import Connection
-from covey.output import Format, make_console, print_table, rows, write_arrow, write_csv, write_json
+import pyarrow
+
+from covey.connection import Connection, Cursor
+from covey.output import Format, Rows, make_console, print_table, write_arrow, write_csv, write_json
 
 EXPLAINED = ["explain_key", "explain_value"]  # the columns of EXPLAIN: one text of many lines
 
@@ -17,19 +21,43 @@ def print_result(connection: Connection, statement: str, form: Format = "table",
     """
     with connection.cursor() as cursor:
         cursor.execute(statement)
-        reader = cursor.fetch_record_batch()
+        rows = arriving(cursor)
         match form:
-            case "table" if reader.schema.names == EXPLAINED:
-                print("\n".join(str(text) for _, text in rows(reader)))
+            case "table" if rows.schema.names == EXPLAINED:
+                print("\n".join(str(text) for _, text in rows))
             case "table":
-                print_table(reader, make_console())
+                print_table(rows, make_console())
             case "csv":
-                write_csv(reader, sys.stdout)
+                write_csv(rows, sys.stdout)
             case "json":
-                write_json(reader, sys.stdout)
+                write_json(rows, sys.stdout)
             case "arrow":
-                write_arrow(reader, sys.stdout.buffer)
+                write_arrow(rows, sys.stdout.buffer)
     sys.stdout.flush()
     run = connection.last_run() if timing else None
     if run is not None:
         print(run.line(), file=sys.stdout if form == "table" else sys.stderr)
+
+
+def arriving(cursor: Cursor) -> Rows:
+    """Return the rows of a statement that has been executed; Ctrl-C while they arrive stops the statement.
+
+    The driver waits for a batch in one uninterruptible call, so another thread makes it.
+    """
+    reader = cursor.fetch_record_batch()
+
+    def batches() -> Iterator[pyarrow.RecordBatch]:
+        with ThreadPoolExecutor(1) as waiting:
+            while True:
+                coming = waiting.submit(next, reader, None)
+                try:
+                    batch = coming.result()
+                except KeyboardInterrupt:
+                    cursor.adbc_cancel()
+                    coming.exception()
+                    raise
+                if batch is None:
+                    return
+                yield batch
+
+    return Rows(reader.schema, batches())

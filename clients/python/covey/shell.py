@@ -19,7 +19,7 @@ from covey.completion import NameCompleter
 from covey.connection import Connection, Error
 from covey.errors import one_line
 from covey.output import make_console, print_table
-from covey.results import print_result
+from covey.results import arriving, print_result
 from covey.statements import all_statements, is_blank, split_statements
 
 HELP = """\
@@ -118,7 +118,7 @@ class Shell:
         """Print the tables, or one table's columns."""
         with self.connection.cursor() as cursor:
             cursor.execute(COLUMNS if name else TABLES, (name,) if name else None)
-            shown = print_table(cursor.fetch_record_batch(), make_console())
+            shown = print_table(arriving(cursor), make_console())
         if name and not shown:
             print(f"no table {name}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from covey.connection import Connection
 from covey.output import make_console, print_table
+from covey.results import arriving
 
 SUMMARY = """\
 SELECT state, count(*) AS statements, sum(prompts)::BIGINT AS prompts,
@@ -27,4 +28,4 @@ def print_status(connection: Connection, uri: str) -> None:
     for statement in (SUMMARY, LATEST):
         with connection.cursor() as cursor:
             cursor.execute(statement)
-            print_table(cursor.fetch_record_batch(), console)
+            print_table(arriving(cursor), console)

@@ -18,6 +18,7 @@ from covey.demo.server import DATA, own_server
 from covey.errors import one_line
 from covey.figures import Run
 from covey.output import make_console, print_table
+from covey.results import arriving
 
 SHOWN_ROWS = 8
 
@@ -69,7 +70,7 @@ def ask(connection: Connection, number: int, query: Query, console: Console) -> 
     try:
         with connection.cursor() as cursor:
             cursor.execute(query.sql)
-            print_table(cursor.fetch_record_batch(), console, SHOWN_ROWS, "")
+            print_table(arriving(cursor), console, SHOWN_ROWS, "")
         run = connection.last_run()
     except Error as error:
         print(f"covey: query {number} failed: {one_line(error)}", file=sys.stderr)
