@@ -14,6 +14,7 @@ from covey_planner.physical import AskStep
 from covey_storage.tokens import TokenColumn
 from numpy.typing import NDArray
 from transformers import AutoModelForCausalLM
+from transformers.utils import logging
 
 Prompt = tuple[int, ...]
 
@@ -58,9 +59,14 @@ def load(gguf: Path) -> Any:
 
     transformers takes minutes to read a GGUF, so its conversion is kept beside the file.
     """
+    logging.disable_progress_bar()
     kept = gguf.parent / f"{gguf.stem}-transformers-float32"
     if not kept.is_dir():
         model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+        # The weights are plain float32 now; what is left of the GGUF would forbid saving them.
+        model.hf_quantizer = None
+        if hasattr(model.config, "quantization_config"):
+            del model.config.quantization_config
         unfinished = kept.with_name(f"{kept.name}.{os.getpid()}")
         model.save_pretrained(unfinished)
         unfinished.rename(kept)
