@@ -16,7 +16,6 @@ from sqlglot import exp
 from covey_planner.bind import bind
 from covey_planner.errors import BindError
 from covey_planner.explain import explain
-from covey_planner.logical import Node
 from covey_planner.lowering import lower
 from covey_planner.optimize import optimize
 from covey_planner.parameters import infer_types, literals, parameter_keys, placeholder_scan
@@ -96,9 +95,8 @@ def plan(
     described = describe_text(scanned, texts)
     columns = _describe(catalog, described, scanned)
     _name_outputs(statement, [name for name, _ in columns])
-    trace: list[tuple[str, Node]] = []
     _forget_positions(statement.tree)
-    optimized = optimize(logical, trace=lambda rule, node: trace.append((rule, node)))
+    optimized = optimize(logical)
     physical = lower(optimized, statement.tree, options.profile)
     return Planned(
         kind="ai",
@@ -185,6 +183,3 @@ def _tables(tree: exp.Query, catalog: Catalog) -> tuple[str, ...]:
         if table.db or table.name.lower() not in ctes
     ]
     return tuple(dict.fromkeys(stored[key] for key in keys if key in stored))
-
-
-__all__ = ["PlanOptions", "Planned", "Scan", "plan"]
