@@ -13,7 +13,7 @@ from support.serving import serve
 @pytest.fixture(scope="session")
 def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the server listens."""
-    server = serve(tmp_path_factory.mktemp("client"), "--data", str(DATA))
+    server = serve(tmp_path_factory.mktemp("client"), "--data", str(DATA), ready_seconds=180)
     yield server.uri
     assert server.stop() == 0, server.output()
 

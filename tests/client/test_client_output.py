@@ -75,7 +75,7 @@ def test_a_statement_without_columns_prints_nothing() -> None:
 def test_csv_reads_back_as_it_was() -> None:
     out = io.StringIO()
     assert write_csv(arrived(), out) == 3
-    rows = list(csv.arrived(io.StringIO(out.getvalue())))
+    rows = list(csv.reader(io.StringIO(out.getvalue())))
     assert rows[0] == TABLE.schema.names
     assert rows[1] == ["1", "short", "0.123456789012", "2026-07-02", "1.50", '["a", "é"]', '"AP8="', "true"]
     assert rows[2][1] == 'a "quoted"\nsecond line, with comma'
