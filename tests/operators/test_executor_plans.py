@@ -5,13 +5,26 @@ from __future__ import annotations
 from itertools import product
 
 import duckdb
+import numpy as np
 import pytest
 from covey_engine.operators.executor import Executor
 from covey_planner.physical import AnchorText, AskStep, Domain, PartnerText, Text
 from covey_storage.library import TokenLibrary
 from covey_storage.tokenizer import Tokenizer
 from support.fake_engine import FakeEngine, truth
-from support.hand_plans import HEAD, TAIL, ai, column_domain, computed, key, plain, question, rows, start
+from support.hand_plans import (
+    HEAD,
+    TAIL,
+    ai,
+    column_domain,
+    computed,
+    key,
+    plain,
+    question,
+    rows,
+    start,
+    stored,
+)
 
 pytestmark = pytest.mark.usefixtures("leftovers")
 ASK_A, ASK_B = Text("\nIs it A?"), Text("\nIs it B?")
@@ -186,6 +199,18 @@ def test_computed_text_and_two_arguments(
         if answer(tokenizer, HEAD, str(id % 5), Text("/"), f"{lang.upper()}: {body}", Text(TAIL))
     ]
     assert next_rows == sorted(expected, key=repr)
+
+
+def test_texts_that_repeat_in_a_domain_are_tokenized_once(
+    executor: Executor, library: TokenLibrary, cursor: duckdb.DuckDBPyConnection
+) -> None:
+    sql = f"SELECT DISTINCT {key('t.lang')} AS k0, {key('t.body')} AS k1 FROM docs t WHERE t.body IS NOT NULL"
+    domain = Domain(sql, (stored("docs", "lang"), stored("docs", "body")))
+    step = AskStep((HEAD, AnchorText(0)), (question("a0", AnchorText(1), keep="all"),), domain)
+    result = start(executor, ai("SELECT count(*) AS n FROM a0", "SELECT 1::BIGINT AS n", step), cursor)
+    assert rows(result) == cursor.sql(f"SELECT count(*) FROM ({sql})").fetchall()
+    columns = [library.column("docs", name, keys=np.empty(0, "V16")) for name in ("lang", "body")]
+    assert [len(column) for column in columns] == [3, 42]
 
 
 def test_two_steps_the_second_asks_about_survivors(

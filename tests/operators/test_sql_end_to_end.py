@@ -128,7 +128,7 @@ def test_queries_at_once(
     wanted = {name: oracle(STATEMENTS[name]) for name in ("two filters", "join", "computed")}
     wrong: list[object] = []
 
-    def query(name: str, turns: int) -> None:
+    def query(thread: int, name: str, turns: int) -> None:
         try:
             for turn in range(turns):
                 found = rows(
@@ -136,7 +136,7 @@ def test_queries_at_once(
                         executor,
                         planned(STATEMENTS[name]),
                         database.cursor(),
-                        query_id=f"{name} {turn}",
+                        query_id=f"{thread}.{turn}",
                     )
                 )
                 if found != wanted[name]:
@@ -144,13 +144,14 @@ def test_queries_at_once(
         except Exception as error:
             wrong.append(error)
 
-    threads = [threading.Thread(target=query, args=(name, 3)) for name in (*wanted, *wanted)]
+    names = (*wanted, *wanted)
+    threads = [threading.Thread(target=query, args=(n, name, 3)) for n, name in enumerate(names)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert wrong == []
     engine.faults = Faults(crash_after=3)
-    query("computed", 1)
+    query(9, "computed", 1)
     assert len(wrong) == 1
     assert "worker process ended" in str(wrong[0])

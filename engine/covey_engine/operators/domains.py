@@ -95,7 +95,8 @@ def _resolve_argument(
     keys: NDArray[np.void],
 ) -> tuple[api.Argument, NDArray[np.int64]]:
     if argument.table is not None and argument.column is not None:
-        column = library.column(argument.table, argument.column, statements.cursor, keys=keys)
+        distinct = np.unique(keys.view("S16")).view(keys.dtype)
+        column = library.column(argument.table, argument.column, statements.cursor, keys=distinct)
         slots = column.find(keys)
         # An argument reads one column: were a text not stored after all, the scratch would serve them all.
         if slots.min(initial=0) >= 0:
@@ -129,9 +130,9 @@ def fetch_texts(
 def _key_bytes(keys: pa.Array | pa.ChunkedArray) -> NDArray[np.void]:
     """Keys (BLOB, 16 bytes each, none NULL) as numpy values."""
     assert keys.null_count == 0, "keys of a domain are never NULL"
-    flat = pa.concat_arrays(keys.chunks) if isinstance(keys, pa.ChunkedArray) and keys.num_chunks else keys
-    if len(flat) == 0:
-        return np.empty(0, dtype="V16")
-    fixed = flat.cast(KEY)
-    raw = np.frombuffer(fixed.buffers()[1], dtype="V16")
-    return raw[fixed.offset : fixed.offset + len(fixed)]
+    parts = [np.empty(0, dtype="V16")]
+    for chunk in keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]:
+        if len(chunk):
+            fixed = chunk.cast(KEY)
+            parts.append(np.frombuffer(fixed.buffers()[1], "V16", len(fixed), fixed.offset * 16))
+    return parts[1] if len(parts) == 2 else np.concatenate(parts)
