@@ -112,6 +112,21 @@ def test_cancel_inside_duckdb(executor: Executor, cursor: duckdb.DuckDBPyConnect
     assert good_rows(executor, cursor)
 
 
+def test_cancel_while_texts_are_tokenized(
+    executor: Executor, engine: FakeEngine, cursor: duckdb.DuckDBPyConnection
+) -> None:
+    cursor.execute(
+        "CREATE TABLE many AS SELECT i AS id, repeat('word ' || i, 200) AS body FROM range(20000) r(i)"
+    )
+    cancel = threading.Event()
+    step = AskStep((HEAD, AnchorText()), (question("a0", Text("?")),), column_domain("many", "body"))
+    result = start(executor, ai("SELECT 1 AS n FROM a0", "SELECT 1 AS n", step), cursor, cancel=cancel)
+    threading.Timer(0.2, cancel.set).start()
+    with pytest.raises(QueryCancelled):
+        rows(result)
+    assert engine.orders == []
+
+
 def test_cancel_between_batches(executor: Executor, cursor: duckdb.DuckDBPyConnection) -> None:
     cancel = threading.Event()
     result = start(executor, plain("SELECT range AS id FROM range(10_000_000)"), cursor, cancel=cancel)

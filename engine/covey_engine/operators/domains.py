@@ -96,7 +96,13 @@ def _resolve_argument(
 ) -> tuple[api.Argument, NDArray[np.int64]]:
     if argument.table is not None and argument.column is not None:
         distinct = np.unique(keys.view("S16")).view(keys.dtype)
-        column = library.column(argument.table, argument.column, statements.cursor, keys=distinct)
+        column = library.column(
+            argument.table,
+            argument.column,
+            statements.cursor,
+            lambda done, total: statements.check(),
+            distinct,
+        )
         slots = column.find(keys)
         # An argument reads one column: were a text not stored after all, the scratch would serve them all.
         if slots.min(initial=0) >= 0:
