@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,6 @@ from covey_planner.profiles import PromptProfile, load_profile
 from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
 from covey_storage.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from covey_planner.plan import Planned
 
 from covey_engine.operators.answers import write_answers
 from covey_engine.operators.asking import Asking, Ledger, Observer
@@ -36,6 +34,9 @@ from covey_engine.operators.template import tokenize
 from covey_engine.operators.texts import describe_item
 from covey_engine.operators.watch import CancelWatch
 from covey_engine.prefill import api
+
+if TYPE_CHECKING:
+    from covey_planner.plan import Planned
 
 
 class Result:
@@ -66,7 +67,7 @@ class Result:
 
 
 class Executor:
-    """Executes planned statements of any number of queries at once, each on its own cursor."""
+    """Executes planned statements of any number of queries at once, each on a cursor of its own."""
 
     def __init__(
         self,
@@ -139,9 +140,10 @@ class _Run:
             for step in self.plan.steps:
                 self.statements.check()
                 self._step(step)
-            reader = self.statements.open(self.plan.residual)
-            for batch in self.statements.batches(reader):
-                yield conform(batch, schema)
+            # The cursor must be free again before tables are dropped and the transaction ends.
+            with closing(self.statements.batches(self.statements.open(self.plan.residual))) as rows:
+                for batch in rows:
+                    yield conform(batch, schema)
 
     def _step(self, step: AskStep) -> None:
         subjects = self._subjects(step)

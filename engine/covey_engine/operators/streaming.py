@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import cast
 
@@ -42,7 +42,7 @@ class Statements:
             relation = self.cursor.sql(sql, params=list(parameters) or None)
             return relation.to_arrow_reader(BATCH_ROWS)
 
-    def batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def batches(self, reader: pa.RecordBatchReader) -> Generator[pa.RecordBatch]:
         """The reader's batches; closes it in the end, also when dropped half way."""
         try:
             while True:

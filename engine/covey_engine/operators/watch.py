@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 INTERVAL = 0.02
 """Seconds between two looks at the cancel events."""
@@ -52,4 +52,6 @@ class CancelWatch:
                 # The stops run under the lock: a block that has been left is never stopped afterwards.
                 for name in [n for n, (event, _) in self._guards.items() if event.is_set()]:
                     _, stop = self._guards.pop(name)
-                    stop()
+                    # What cannot be stopped any more ends by itself; the others must still be looked after.
+                    with suppress(Exception):
+                        stop()
