@@ -1,0 +1,113 @@
+"""A planned chunk goes in, its arrays on the device come out, by one copy; computes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from covey_engine.prefill.chunk import Chunk
+from covey_engine.prefill.hopper.plan import AttentionPlan, Call, ChunkPlan, Keys
+from covey_engine.prefill.hopper.staging import StagingSlot
+from covey_engine.prefill.kernels.attention import Ranges
+
+Arrays = list[NDArray[np.integer]]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceCall:
+    """A Call on the device."""
+
+    keys: Keys
+    ranges: Ranges
+
+
+@dataclass(frozen=True, eq=False)
+class DevicePlan:
+    """An AttentionPlan on the device."""
+
+    calls: tuple[DeviceCall, ...]
+    coverages: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A chunk on the device.
+
+    tokens, positions, address, first: int32 [rows]; answer_rows: int32 [padded answers], padded with row 0;
+    answer_positions: int32 [answers]; spans: int32 [answers, ranges, 2]; source: int32 [packed rows].
+    """
+
+    rows: int
+    answers: int
+    tokens: Tensor
+    positions: Tensor
+    address: Tensor
+    first: Tensor
+    answer_rows: Tensor
+    answer_positions: Tensor
+    spans: Tensor
+    source: Tensor
+    every: DevicePlan
+    answering: DevicePlan
+
+
+def stage(chunk: Chunk, plan: ChunkPlan, padded_answers: int, slot: StagingSlot) -> Batch:
+    """Copy a chunk and its plan to the device."""
+    answer_rows = np.zeros(padded_answers, np.int32)
+    answer_rows[: len(chunk.answers)] = chunk.answers
+    arrays: Arrays = [
+        chunk.tokens,
+        chunk.positions,
+        chunk.kv_address,
+        plan.first,
+        answer_rows,
+        chunk.positions[chunk.answers],
+        plan.spans,
+        plan.source,
+    ]
+    views = iter(slot.put([*arrays, *_arrays(plan.every), *_arrays(plan.answers)]))
+    fixed = [next(views) for _ in arrays]
+    every, answering = (
+        _on_device(part, [next(views) for _ in _arrays(part)]) for part in (plan.every, plan.answers)
+    )
+    tokens, positions, address, first, rows, answer_positions, spans, source = fixed
+    return Batch(
+        len(chunk),
+        len(chunk.answers),
+        tokens,
+        positions,
+        address,
+        first,
+        rows,
+        answer_positions,
+        spans,
+        source,
+        every,
+        answering,
+    )
+
+
+def _arrays(plan: AttentionPlan) -> Arrays:
+    """Starts carry one more element, which the attention kernels' interface asks for and never uses."""
+    columns: Arrays = []
+    for call in plan.calls:
+        query_start, query_length, key_start, key_length = call.pairs.T
+        columns += [np.append(query_start, 0), query_length, np.append(key_start, 0), key_length]
+    return [*plan.coverages, *columns]
+
+
+def _on_device(plan: AttentionPlan, views: list[Tensor]) -> DevicePlan:
+    count = len(plan.coverages)
+    coverages, columns = views[:count], views[count:]
+    calls = (_device_call(call, columns[4 * index : 4 * index + 4]) for index, call in enumerate(plan.calls))
+    return DevicePlan(tuple(calls), tuple(coverages))
+
+
+def _device_call(call: Call, views: list[Tensor]) -> DeviceCall:
+    query_start, query_length, key_start, key_length = views
+    longest_query, longest_key = int(call.pairs[:, 1].max()), int(call.pairs[:, 3].max())
+    ranges = Ranges(query_start, query_length, key_start, key_length, longest_query, longest_key, call.causal)
+    return DeviceCall(call.keys, ranges)

@@ -1,0 +1,94 @@
+"""Pairs (query row, rows, key address, keys), int64 [n, 4], go in; fewer and longer ones come out."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+def simplify(segments: Ints, contexts: Ints) -> tuple[Ints, Ints]:
+    """Own pairs and contexts of segments [n, 3], joined as far as can be.
+
+    Own pairs ascend by row; their last query sees all their keys, each earlier one a key less. Contexts
+    ascend by row, outer before inner. Every row sees what it saw before.
+    """
+    ordered = segments[np.argsort(segments[:, 0], kind="stable")]
+    own = np.column_stack([ordered, ordered[:, 1]])
+    contexts = contexts[(contexts[:, 1] > 0) & (contexts[:, 3] > 0)]
+    while True:
+        extended, left = _absorb(own, contexts)
+        fused, left = _fuse(extended), _join_keys(_join_rows(left))
+        if len(left) == len(contexts) and len(fused) == len(own):
+            return fused, left
+        own, contexts = fused, left
+
+
+def levels_of(contexts: Ints) -> list[Ints]:
+    """Contexts by levels of disjoint rows: each goes to the first level with room, outer ones first."""
+    ends: list[int] = []
+    chosen: list[list[int]] = []
+    for index, (first, rows) in enumerate(contexts[:, :2].tolist()):
+        level = next((level for level, end in enumerate(ends) if end <= first), len(ends))
+        if level == len(ends):
+            ends.append(0)
+            chosen.append([])
+        ends[level] = first + rows
+        chosen[level].append(index)
+    return [contexts[indices] for indices in chosen]
+
+
+def covered_rows(pairs: Ints, rows: int) -> NDArray[np.bool_]:
+    """Which of `rows` query rows any of the pairs has."""
+    begins, ends = pairs[:, 0], pairs[:, 0] + pairs[:, 1]
+    edges = np.bincount(begins, minlength=rows + 1) - np.bincount(ends, minlength=rows + 1)
+    covered: NDArray[np.bool_] = np.cumsum(edges[:-1]) > 0
+    return covered
+
+
+def _absorb(own: Ints, contexts: Ints) -> tuple[Ints, Ints]:
+    """Extend each own pair over the context of exactly its rows that ends where its keys begin."""
+    holder = np.searchsorted(own[:, 0], contexts[:, 0], "right") - 1
+    meets = (own[holder, :2] == contexts[:, :2]).all(axis=1)
+    meets &= contexts[:, 2] + contexts[:, 3] == own[holder, 2]
+    extended = own.copy()
+    extended[holder[meets], 2] = contexts[meets, 2]
+    extended[holder[meets], 3] += contexts[meets, 3]
+    return extended, contexts[~meets]
+
+
+def _fuse(own: Ints) -> Ints:
+    """Neighbours of which the second sees the first's keys and then its own become one."""
+    follows = own[:-1, 0] + own[:-1, 1] == own[1:, 0]
+    follows &= own[:-1, 2] == own[1:, 2]
+    follows &= own[:-1, 3] + own[1:, 1] == own[1:, 3]
+    fused = _joined(own, follows, column=1)
+    fused[:, 3] = own[np.concatenate([~follows, [True]]), 3]
+    return fused
+
+
+def _join_rows(contexts: Ints) -> Ints:
+    """Contexts of the same keys whose rows follow each other become one."""
+    ordered = contexts[np.lexsort((contexts[:, 0], contexts[:, 3], contexts[:, 2]))]
+    before, after = ordered[:-1], ordered[1:]
+    same = (before[:, 2:] == after[:, 2:]).all(axis=1) & (before[:, 0] + before[:, 1] == after[:, 0])
+    return _joined(ordered, same, column=1)
+
+
+def _join_keys(contexts: Ints) -> Ints:
+    """Contexts of the same rows whose keys follow each other become one; in row order, outer before inner."""
+    ordered = contexts[np.lexsort((contexts[:, 2], -contexts[:, 1], contexts[:, 0]))]
+    before, after = ordered[:-1], ordered[1:]
+    same = (before[:, :2] == after[:, :2]).all(axis=1) & (before[:, 2] + before[:, 3] == after[:, 2])
+    return _joined(ordered, same, column=3)
+
+
+def _joined(pairs: Ints, same: NDArray[np.bool_], column: int) -> Ints:
+    """Runs of pairs (same[i]: the next belongs to i's) become their first, with the sum in one column."""
+    if not len(pairs):
+        return pairs
+    first = np.concatenate([[True], ~same])
+    joined: Ints = pairs[first]
+    joined[:, column] = np.add.reduceat(pairs[:, column], np.flatnonzero(first))
+    return joined

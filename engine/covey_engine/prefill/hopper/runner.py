@@ -1,0 +1,274 @@
+"""Chunks go in, logits of the answer tokens come out, from one Hopper GPU; never decides what runs when.
+
+`launch` plans, copies and enqueues a chunk and returns at once; its `Pending.result` waits. Two chunks may be
+in flight: the second is staged while the first runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from covey_engine.prefill.api import EngineInfo
+from covey_engine.prefill.chunk import Chunk
+from covey_engine.prefill.config import EngineConfig
+from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
+from covey_engine.prefill.hopper.batch import stage
+from covey_engine.prefill.hopper.forward import Decoder, DeviceArena
+from covey_engine.prefill.hopper.plan import plan_chunk
+from covey_engine.prefill.hopper.staging import StagingSlot
+from covey_engine.prefill.hopper.weights import Weights, choose_precision, load_weights, open_checkpoint
+from covey_engine.prefill.hopper.workspace import Workspace
+from covey_engine.prefill.kernels.attention import Attention, flash_attention
+from covey_engine.prefill.kernels.flags import spoiled
+from covey_engine.prefill.kernels.linear import BlockGemm, deep_gemm
+from covey_engine.prefill.kernels.merge import MERGED
+from covey_engine.prefill.kernels.precision import Precision
+from covey_engine.prefill.shape import ModelShape
+
+CHUNK_TOKENS = 16384
+"""Tokens of one pass where the configuration does not say: ran faster than 65,536 on an H200."""
+
+RESERVE_BYTES = 2 << 30
+"""Device memory left to the libraries, to partial attention results and to answer rows."""
+
+IN_FLIGHT = 2
+"""Chunks launched and not yet collected."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """The kernels that are not ours, and the device they run on."""
+
+    device: torch.device
+    attention: Attention
+    gemm: Callable[[], BlockGemm]
+
+
+def hopper_backend() -> Backend:
+    """The first GPU with its libraries. Raises EngineError where there is no Hopper GPU."""
+    if not torch.cuda.is_available():
+        raise EngineError("backend 'hopper' needs a CUDA device, and there is none")
+    major, minor = torch.cuda.get_device_capability()
+    if major != 9:
+        raise EngineError(
+            f"backend 'hopper' needs compute capability 9.0, this {torch.cuda.get_device_name()} has "
+            f"{major}.{minor}"
+        )
+    return Backend(torch.device("cuda", torch.cuda.current_device()), flash_attention(), deep_gemm)
+
+
+def open_runner(config: EngineConfig, backend: Backend | None = None) -> HopperRunner:
+    """Load the model and set up the arena. Raises ModelError, EngineError or OutOfDeviceMemory."""
+    began = time.perf_counter()
+    backend = hopper_backend() if backend is None else backend
+    source = open_checkpoint(Path(config.model))
+    precision = choose_precision(source, config.dtype)
+    rows = config.chunk_tokens or CHUNK_TOKENS
+    try:
+        gemm = backend.gemm() if precision is Precision.BLOCK else None
+        weights = load_weights(source, backend.device, precision, gemm)
+        workspace = Workspace(weights.shape, padded_rows(rows), precision, backend.device)
+        arena = _allocate_arena(weights.shape, backend.device, config.arena_bytes, rows)
+    except torch.cuda.OutOfMemoryError as error:
+        raise _out_of_memory(f"to load {config.model}") from error
+    runner = HopperRunner(Path(config.model).name, weights, arena, workspace, backend, rows)
+    runner.loaded_in(time.perf_counter() - began)
+    return runner
+
+
+def padded_rows(rows: int) -> int:
+    """Rows that a linear layer is run with: few sizes for short chunks, so that few kernels are compiled."""
+    for size in (64, 128, 256, 512, 1024, 2048):
+        if rows <= size:
+            return size
+    return -(-rows // 128) * 128
+
+
+def _allocate_arena(shape: ModelShape, device: torch.device, wanted: int, rows: int) -> DeviceArena:
+    per_token = shape.layers * 2 * shape.kv_width * 2 + 1
+    available = wanted
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0] - RESERVE_BYTES
+        available = min(wanted, free) if wanted else free
+    tokens = min(available // per_token, 2**31 - 1)
+    if tokens < rows:
+        raise OutOfDeviceMemory(
+            f"the KV arena needs at least {rows * per_token / 1e9:.1f} GB for one chunk of {rows} tokens, "
+            f"and {max(available, 0) / 1e9:.1f} GB are available: lower chunk_tokens or use a smaller model"
+        )
+    size = (shape.layers, 2, tokens, shape.kv_heads, shape.head_dim)
+    cache = torch.zeros(size, dtype=torch.bfloat16, device=device)
+    return DeviceArena(cache, torch.zeros(tokens, dtype=torch.uint8, device=device))
+
+
+def _out_of_memory(purpose: str) -> OutOfDeviceMemory:
+    free, total = torch.cuda.mem_get_info()
+    return OutOfDeviceMemory(
+        f"the GPU has too little memory {purpose}: {free / 1e9:.1f} GB of {total / 1e9:.1f} GB are free"
+    )
+
+
+class Pending:
+    """A chunk in flight."""
+
+    def __init__(
+        self,
+        logits: Tensor,
+        order: NDArray[np.intp] | None,
+        began: torch.cuda.Event | None,
+        ended: torch.cuda.Event | None,
+    ) -> None:
+        self._logits = logits
+        self._order = order
+        self._began = began
+        self._ended = ended
+
+    def ready(self) -> bool:
+        """Whether `result` would return without waiting."""
+        return self._ended is None or self._ended.query()  # type: ignore[no-untyped-call]
+
+    def result(self) -> NDArray[np.float32]:
+        """Wait for the logits [answers, answer tokens]; NaN rows' prompts were not finite somewhere."""
+        if self._ended is not None:
+            self._ended.synchronize()
+        logits: NDArray[np.float32] = self._logits.numpy()
+        if self._order is None:
+            return logits
+        restored = np.empty_like(logits)
+        restored[self._order] = logits
+        return restored
+
+    def seconds(self) -> float:
+        """Device time from the copy of the chunk to its last kernel; call after `result`."""
+        if self._began is None or self._ended is None:
+            return 0.0
+        return float(self._began.elapsed_time(self._ended)) / 1e3
+
+
+def _ascending(chunk: Chunk) -> tuple[Chunk, NDArray[np.intp] | None]:
+    """The chunk with ascending answers, and their order in it where it had to change."""
+    if (np.diff(chunk.answers) >= 0).all():
+        return chunk, None
+    order = np.argsort(chunk.answers, kind="stable")
+    return replace(chunk, answers=chunk.answers[order]), order
+
+
+class HopperRunner:
+    """A model on one Hopper GPU with its KV arena."""
+
+    def __init__(
+        self,
+        name: str,
+        weights: Weights,
+        arena: DeviceArena,
+        workspace: Workspace,
+        backend: Backend,
+        rows: int,
+    ) -> None:
+        self.weights = weights
+        self._name = name
+        self._arena = arena
+        self._workspace = workspace
+        self._backend = backend
+        self._device = backend.device
+        self._on_gpu = backend.device.type == "cuda"
+        self._rows = rows
+        self._room = len(workspace.packed[0])
+        self._pad = padded_rows if weights.precision is Precision.BLOCK else int
+        self._decoder = Decoder(weights, arena, workspace, backend.attention, self._pad)
+        self._head = weights.head[:0].float()
+        self._staging = [StagingSlot(backend.device, 8 * rows) for _ in range(IN_FLIGHT)]
+        self._next = 0
+        self._load_seconds = 0.0
+
+    def with_weights(self, weights: Weights) -> HopperRunner:
+        """A runner with other weights of this shape on the same arena; use one of them at a time."""
+        runner = HopperRunner(self._name, weights, self._arena, self._workspace, self._backend, self._rows)
+        runner._head = self._head
+        return runner
+
+    def loaded_in(self, seconds: float) -> None:
+        """Record how long loading took, for `info`."""
+        self._load_seconds = seconds
+
+    @property
+    def info(self) -> EngineInfo:
+        """Facts about the model and the sizes it was set up with."""
+        shape = self.weights.shape
+        return EngineInfo(
+            model=self._name,
+            architecture=shape.architecture,
+            device=torch.cuda.get_device_name(self._device) if self._on_gpu else "cpu",
+            dtype=self.weights.precision.title,
+            context_length=shape.context_length,
+            arena_tokens=self.arena_tokens,
+            chunk_tokens=self._rows,
+            load_seconds=self._load_seconds,
+        )
+
+    @property
+    def shape(self) -> ModelShape:
+        """The model's sizes."""
+        return self.weights.shape
+
+    @property
+    def arena_tokens(self) -> int:
+        """Token positions of the KV arena."""
+        return len(self._arena.flags)
+
+    def set_answer_tokens(self, ids: tuple[int, ...]) -> None:
+        """Cut the output head to these token ids; logits come in this order."""
+        index = torch.tensor(ids, dtype=torch.int64, device=self.weights.head.device)
+        self._head = self.weights.head.index_select(0, index).float()
+
+    def run(self, chunk: Chunk) -> NDArray[np.float32]:
+        """One forward pass: logits [len(chunk.answers), len(answer tokens)], float32."""
+        return self.launch(chunk).result()
+
+    def launch(self, chunk: Chunk) -> Pending:
+        """Enqueue one forward pass and return. Raises EngineError for a token outside the vocabulary."""
+        self._check(chunk)
+        chunk, order = _ascending(chunk)
+        plan, staging = plan_chunk(chunk, self._room, MERGED), self._staging[self._next]
+        self._next = (self._next + 1) % IN_FLIGHT
+        try:
+            with torch.inference_mode():
+                began = self._event()
+                batch = stage(chunk, plan, self._pad(max(len(chunk.answers), 1)), staging)
+                logits = self._mark(self._decoder.forward(batch) @ self._head.t(), batch.spans)
+                received = torch.empty(logits.shape, dtype=torch.float32, pin_memory=self._on_gpu)
+                received.copy_(logits, non_blocking=True)
+                ended = self._event()
+        except torch.cuda.OutOfMemoryError as error:
+            raise _out_of_memory(f"for a chunk of {len(chunk)} tokens") from error
+        return Pending(received, order, began, ended)
+
+    def _check(self, chunk: Chunk) -> None:
+        assert 0 < len(chunk) <= self._rows, f"a chunk of {len(chunk)} tokens, not 1..{self._rows}"
+        assert chunk.kv_address.max() < self.arena_tokens, "a chunk writes outside the arena"
+        size = self.weights.shape.vocabulary
+        wrong = chunk.tokens[(chunk.tokens < 0) | (chunk.tokens >= size)]
+        if len(wrong):
+            raise EngineError(f"token {wrong[0]} is outside the model's vocabulary of {size}")
+
+    def _mark(self, logits: Tensor, spans: Tensor) -> Tensor:
+        """Answers that are not finite, or that saw a spoiled key or value, become NaN."""
+        bad = torch.empty(len(logits), dtype=torch.uint8, device=self._device)
+        spoiled(self._arena.flags, spans, bad)
+        bad |= ~logits.isfinite().all(1)
+        return logits.masked_fill_(bad[:, None] != 0, float("nan"))
+
+    def _event(self) -> torch.cuda.Event | None:
+        if not self._on_gpu:
+            return None
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event

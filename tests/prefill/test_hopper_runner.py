@@ -1,0 +1,276 @@
+"""The Hopper runner's whole pass, against transformers and against a float32 oracle of its fp8 operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from covey_engine.prefill.config import EngineConfig
+from covey_engine.prefill.errors import EngineError, ModelError, OutOfDeviceMemory
+from covey_engine.prefill.hopper.runner import HopperRunner, open_runner
+from covey_engine.prefill.kernels.precision import Precision
+from numpy.typing import NDArray
+from support import hopper_kernels as kernels
+from support import small_models
+from support.fp8_models import Fp8Oracle, recorded, replayed, to_blocks
+from support.hand_packing import HandPacker
+from support.hopper_kernels import DEVICE, GPU
+from support.small_models import (
+    VOCABULARY,
+    Packed,
+    deviation,
+    make_model,
+    oracle_logits,
+    random_tokens,
+    run_all,
+)
+
+needs_gpu = pytest.mark.skipif(not GPU, reason="needs a Hopper GPU")
+BF16_TOLERANCE = 0.08
+"""bfloat16 has 8 bits: deviation of a logit as a part of the spread of the oracle's logits."""
+
+WIDE: dict[str, Any] = {
+    "hidden_size": 512,
+    "intermediate_size": 1024,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "num_hidden_layers": 4,
+    "initializer_range": 0.04,
+}
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("llama", {"attention_bias": True, "mlp_bias": True}),
+    "qwen3": ("qwen3", {"tie_word_embeddings": True}),
+}
+
+
+def tiny(rng: np.random.Generator) -> Packed:
+    """Two chunks of a few tokens, for interpreted kernels: a merged level, an absorbed one, answers."""
+    packer = HandPacker(gap=2)
+    head = packer.add(random_tokens(rng, 3))
+    near = packer.add(random_tokens(rng, 4), head, after=True)
+    far = packer.add(random_tokens(rng, 3), head, (-1, 0))
+    packed = [packer.chunk()]
+    for length in (2, 1):
+        packer.add(random_tokens(rng, length), near, (-1,))
+    packer.add(random_tokens(rng, 2), far, (-1,))
+    return [*packed, packer.chunk()]
+
+
+SHAPES: dict[str, Callable[[np.random.Generator], Packed]] = {"tiny": tiny}
+if GPU:
+    SHAPES |= {
+        "fan_out": small_models.fan_out,
+        "split_document": small_models.split_document,
+        "deep_paths": small_models.deep_paths,
+        "random_forest": small_models.random_forest,
+    }
+
+
+def open_small(folder: Path, **settings: Any) -> HopperRunner:
+    config = EngineConfig(str(folder), arena_bytes=1 << 24, chunk_tokens=1024, **settings)
+    runner = open_runner(config, kernels.backend())
+    runner.set_answer_tokens(tuple(range(VOCABULARY)))
+    return runner
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[HopperRunner, Any]:
+    architecture, settings = MODELS[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    model = make_model(
+        folder, architecture, initializer_range=0.08, num_hidden_layers=3 if GPU else 2, **settings
+    )
+    return open_small(folder, dtype="bfloat16"), model
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_logits_equal_a_full_forward(pair: tuple[HopperRunner, Any], shape: str) -> None:
+    runner, model = pair
+    packed = SHAPES[shape](np.random.default_rng(1))
+    oracle = oracle_logits(model, [prompt for _, prompts in packed for prompt in prompts])
+    found = deviation(run_all(runner, packed), oracle)
+    print(f"{runner.info.architecture} {shape}: deviation {found:.4f}")
+    assert found < BF16_TOLERANCE
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("fault", ["key address", "position", "context"])
+def test_a_fault_shows(pair: tuple[HopperRunner, Any], fault: str) -> None:
+    runner, model = pair
+    packed = tiny(np.random.default_rng(2))
+    oracle = oracle_logits(model, packed[1][1])
+    runner.run(packed[0][0])
+    chunk = packed[1][0]
+    match fault:
+        case "key address":
+            wrong = replace(chunk, contexts=chunk.contexts + np.array([0, 0, 1, 0]))
+        case "position":
+            wrong = replace(chunk, positions=chunk.positions + np.arange(len(chunk), dtype=np.int32) % 5)
+        case _:
+            wrong = replace(chunk, contexts=chunk.contexts[1:])
+    assert deviation(runner.run(wrong), oracle) > 2 * BF16_TOLERANCE
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_answers_come_in_the_order_asked(pair: tuple[HopperRunner, Any]) -> None:
+    runner, _ = pair
+    chunk = tiny(np.random.default_rng(3))[0][0]
+    straight = runner.run(chunk)
+    assert np.array_equal(runner.run(replace(chunk, answers=chunk.answers[::-1])), straight[::-1])
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_two_chunks_in_flight(pair: tuple[HopperRunner, Any]) -> None:
+    runner, _ = pair
+    first, second = (chunk for chunk, _ in tiny(np.random.default_rng(4)))
+    expected = [runner.run(first), runner.run(second), runner.run(first)]
+    pending = [runner.launch(first), runner.launch(second), runner.launch(first)]
+    for found, want in zip(pending, expected, strict=True):
+        assert np.array_equal(found.result(), want)
+        assert found.ready()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, under Triton's interpreter
+def test_a_spoiled_row_gets_its_own_error_and_no_other(
+    pair: tuple[HopperRunner, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, _ = pair
+    packer = HandPacker()
+    rng = np.random.default_rng(5)
+    ids = rng.permutation(np.arange(1, VOCABULARY))
+    clean, ill = packer.add(ids[:4], answers=(-1,)), packer.add([*ids[4:6], 0, *ids[6:8]], answers=(1, -1))
+    packed = [packer.chunk()[0]]
+    packer.add(ids[8:10], clean, (-1,))
+    packer.add(ids[10:12], ill, (-1,))
+    packed.append(packer.chunk()[0])
+    expected = [runner.run(chunk) for chunk in packed]
+    embedding = runner.weights.embedding
+    kept = embedding[0].clone()
+    embedding[0, 3] = float("inf")
+    found = [runner.run(chunk) for chunk in packed]
+    embedding[0] = kept
+    for logits, want, good in zip(found, expected, ([True, True, False], [True, False]), strict=True):
+        assert np.isnan(logits[np.logical_not(good)]).all()
+        assert np.array_equal(logits[good], want[good])
+    again = [runner.run(chunk) for chunk in packed]
+    assert all(np.array_equal(a, b) for a, b in zip(again, expected, strict=True)), (
+        "flags outlived their rows"
+    )
+
+
+def test_tokens_outside_the_vocabulary_are_refused(pair: tuple[HopperRunner, Any]) -> None:
+    chunk = tiny(np.random.default_rng(0))[0][0]
+    with pytest.raises(EngineError, match="token 97 is outside the model's vocabulary of 97"):
+        pair[0].run(replace(chunk, tokens=np.full_like(chunk.tokens, VOCABULARY)))
+
+
+def test_settings_that_cannot_be(tmp_path: Path) -> None:
+    make_model(tmp_path, "llama", mlp_bias=True)
+    with pytest.raises(ModelError, match="not 'float32'"):
+        open_small(tmp_path, dtype="float32")
+    with pytest.raises(ModelError, match="bias"):
+        open_small(tmp_path, dtype="fp8")
+    config = EngineConfig(str(tmp_path), arena_bytes=1000, chunk_tokens=64, dtype="bfloat16")
+    with pytest.raises(OutOfDeviceMemory, match=r"at least .* GB for one chunk of 64 tokens"):
+        open_runner(config, kernels.backend())
+
+
+def relative(found: NDArray[np.float32], oracle: NDArray[np.float32]) -> float:
+    return float(np.linalg.norm(found - oracle) / np.linalg.norm(oracle))
+
+
+@pytest.fixture(scope="module", params=["qwen3", "llama"])
+def wide(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Any]:
+    """A bfloat16 checkpoint, the same in block fp8, and transformers' model of the first."""
+    plain = tmp_path_factory.mktemp(request.param)
+    model = make_model(plain, request.param, dtype=torch.bfloat16, **WIDE)
+    to_blocks(plain, plain / "blocks")
+    return plain, plain / "blocks", model
+
+
+def open_wide(wide: tuple[Path, Path, Any], precision: Precision) -> tuple[Path, HopperRunner]:
+    folder = wide[1] if precision is Precision.BLOCK else wide[0]
+    runner = open_small(folder, dtype="bfloat16" if precision is Precision.BF16 else "fp8")
+    assert runner.info.dtype == precision.title
+    return folder, runner
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("precision", Precision)
+def test_a_pass_equals_the_oracle_of_its_operands(wide: tuple[Path, Path, Any], precision: Precision) -> None:
+    folder, runner = open_wide(wide, precision)
+    log: list[torch.Tensor] = []
+    runner = runner.with_weights(recorded(runner.weights, log))
+    packer = HandPacker()
+    rng = np.random.default_rng(8)
+    for length in (70, 200, 33, 5, 129):
+        packer.add(random_tokens(rng, length), answers=(-1,))
+    chunk, prompts = packer.chunk()
+    found = runner.run(chunk)
+    tolerance = 2e-2 if precision is Precision.BF16 else 5e-2
+    oracle = Fp8Oracle(folder, precision, DEVICE).logits(prompts, replayed(log, tolerance)).cpu().numpy()
+    error = relative(found, oracle)
+    print(f"{runner.info.architecture} {precision.title}: {error:.4f} from the oracle of its operands")
+    assert error < 1e-2
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("precision", Precision)
+def test_error_of_quantization(wide: tuple[Path, Path, Any], precision: Precision) -> None:
+    folder, runner = open_wide(wide, precision)
+    packed = small_models.fan_out(np.random.default_rng(6)) + small_models.deep_paths(
+        np.random.default_rng(7)
+    )
+    prompts = [prompt for _, prompts in packed for prompt in prompts]
+    found, again = run_all(runner, packed), run_all(runner, packed)
+    assert np.array_equal(found, again), "the same chunk gives the same bits"
+    oracle = Fp8Oracle(folder, precision, DEVICE).logits(prompts).cpu().numpy()
+    exact = oracle_logits(wide[2], prompts)
+    errors = relative(found, exact), relative(oracle, exact), relative(found, oracle)
+    print(f"{runner.info.architecture} {precision.title}: {errors[0]:.4f} from float32; ", end="")
+    print(f"an oracle that quantizes by itself {errors[1]:.4f}, and {errors[2]:.4f} from that oracle")
+    assert errors[0] < 1.25 * errors[1] + 2e-2
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("precision", Precision)
+def test_chunkings_differ_by_rounding_alone(wide: tuple[Path, Path, Any], precision: Precision) -> None:
+    """Suffixes under anchors under a head (copied heads, short segments, merges), and each prompt alone."""
+    _, runner = open_wide(wide, precision)
+    rng = np.random.default_rng(9)
+    packer = HandPacker()
+    head = packer.add(random_tokens(rng, 11))
+    anchors = [packer.add(random_tokens(rng, length), head) for length in (90, 55)]
+    packed = [packer.chunk()]
+    for anchor in anchors:
+        for _ in range(60):
+            packer.add(random_tokens(rng, int(rng.integers(1, 9))), anchor, (-1,))
+    packed.append(packer.chunk())
+    prompts = [prompt for _, prompts in packed for prompt in prompts]
+    alone = []
+    for prompt in prompts:
+        single = HandPacker()
+        single.add(prompt, answers=(-1,))
+        alone.append(runner.run(single.chunk()[0]))
+    together = run_all(runner, packed)
+    error = relative(together, np.concatenate(alone))
+    separate = np.concatenate(alone)
+    flips = np.mean((together[:, 1] > together[:, 0]) != (separate[:, 1] > separate[:, 0]))
+    print(
+        f"{runner.info.architecture} {precision.title}: {error:.4f} apart, {flips:.1%} of {len(alone)} flip"
+    )
+    assert error < (2e-2 if precision is Precision.BF16 else 2e-1)
