@@ -32,7 +32,7 @@ class BindError(PlanError):
     """A name, a type, a placeholder or a parameter that does not fit."""
 
 
-class Unsupported(PlanError):  # noqa: N818
+class Unsupported(PlanError):
     """A construct that this engine does not run; the message names it and, where there is one, the way
     around.
     """

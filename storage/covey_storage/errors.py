@@ -5,9 +5,9 @@ class StorageError(Exception):
     """What is stored could not be opened, read or written."""
 
 
-class NotFound(StorageError):  # noqa: N818
+class NotFound(StorageError):
     """A model, file, table or column is not there."""
 
 
-class Locked(StorageError):  # noqa: N818
+class Locked(StorageError):
     """Another process holds the database."""
