@@ -12,10 +12,12 @@ from collections.abc import Callable
 
 import torch
 from covey_engine.prefill.kernels.gate import silu_mul
+from covey_engine.prefill.kernels.gather import gather_rows
 from covey_engine.prefill.kernels.merge import merge
 from covey_engine.prefill.kernels.norm import add_rms_norm
 from covey_engine.prefill.kernels.precision import Activation, Precision, block_scales
 from covey_engine.prefill.kernels.rotary import HeadNorms, KvTarget, Phases, rotate_and_write
+from covey_engine.prefill.kernels.suffix import suffix_attention
 from measure import copy_rate
 
 HIDDEN, HEADS, KV_HEADS, SIZE, WIDTH = 2560, 32, 8, 128, 9728
@@ -106,13 +108,41 @@ def rotary(rows: int) -> tuple[list[Callable[[], None]], int]:
     return calls, rows * 4 * width
 
 
+def suffix(rows: int, length: int) -> tuple[list[Callable[[], None]], int]:
+    """Segments of one length; the bytes are queries, keys, values and results, each once."""
+    address = torch.arange(rows, device=DEVICE, dtype=torch.int32)
+    first, lse = address // length * length, torch.empty(HEADS, rows, device=DEVICE)
+    calls = []
+    for _ in range(SETS):
+        queries = half(rows, (HEADS + 2 * KV_HEADS) * SIZE)[:, : HEADS * SIZE].view(rows, HEADS, SIZE)
+        keys, values, out = half(rows, KV_HEADS, SIZE), half(rows, KV_HEADS, SIZE), half(rows, HEADS * SIZE)
+        calls.append(
+            lambda q=queries, k=keys, v=values, out=out: suffix_attention(  # type: ignore[misc]
+                q, k, v, address, first, out, lse, length
+            )
+        )
+    return calls, rows * SIZE * (4 * HEADS + 4 * KV_HEADS)
+
+
+def gather(rows: int) -> tuple[list[Callable[[], None]], int]:
+    source = torch.arange(rows, device=DEVICE, dtype=torch.int32)
+    sets = [[half(rows, KV_HEADS, SIZE) for _ in range(4)] for _ in range(SETS)]
+    calls = [lambda s=s: gather_rows(s[0], s[1], source, s[2], s[3]) for s in sets]  # type: ignore[misc]
+    return calls, rows * 8 * KV_HEADS * SIZE
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="bandwidth of the memory-bound kernels")
     parser.add_argument("--rows", type=int, default=16384)
     rows = parser.parse_args().rows
     rate = copy_rate()
     print(f"copy {rate / 1e12:.2f} TB/s, {rows} rows")
-    cases = {"rotary + KV write": rotary(rows)}
+    cases = {
+        "rotary + KV write": rotary(rows),
+        "KV gather": gather(rows),
+        "suffix attention, 5": suffix(rows, 5),
+        "suffix attention, 32": suffix(rows, 32),
+    }
     for precision in Precision:
         cases[f"add + norm, {precision.title}"] = norm(rows, precision)
         cases[f"SiLU x up, {precision.title}"] = gate(rows, precision)

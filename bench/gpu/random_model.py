@@ -1,4 +1,4 @@
-"""A folder goes in; a random checkpoint with the shapes of Qwen3-4B comes out there, for timing: its answers mean nothing.
+"""A folder goes in; a random checkpoint with the shapes of Qwen3-4B comes out there, for timing alone.
 
     python bench/gpu/random_model.py FOLDER [--bfloat16]
 

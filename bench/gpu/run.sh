@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh [STEP…]: on a Hopper machine, check and time the hopper runner; logs under $OUT, the tails last.
-# Steps: tests runner kernels model profile rows host; libraries come as .gpu/kernels.tar.xz (bench/gpu/README.md).
+# Steps: tests runner kernels model profile rows host boot; libraries come as .gpu/kernels.tar.xz (bench/gpu/README.md).
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 out=${OUT:-/tmp/out}; mkdir -p "$out"
@@ -26,6 +26,7 @@ for wanted in "${@:-tests runner kernels model profile}"; do for s in $wanted; d
     step model_bf16 90 python3 bench/gpu/random_model.py $model-bf16 --bfloat16
     step rows 120 python3 bench/profile_chunk.py $model-bf16 --dtype fp8 --only filter --json "$out/rows.json" ;;
   host) step host 90 python3 bench/profile_chunk.py $model-fp8 --only small --host "$out/host.txt" ;;
+  boot) step boot 60 python3 bench/profile_chunk.py $model-fp8 --only 'join 4000' ;;
   *) echo "no step $s" ;;
 esac; done; done
 for log in "$out"/*.log; do echo "---- $(basename "$log")"; tail -n 45 "$log" | cut -c 1-200; done

@@ -169,6 +169,17 @@ def test_a_spoiled_row_gets_its_own_error_and_no_other(
     )
 
 
+@pytest.mark.gpu
+@needs_gpu
+def test_warming_leaves_no_trace(pair: tuple[HopperRunner, Any]) -> None:
+    runner, _ = pair
+    chunk = tiny(np.random.default_rng(6))[0][0]
+    before = runner.run(chunk)
+    runner.warm()
+    runner.set_answer_tokens(tuple(range(VOCABULARY)))
+    assert np.array_equal(runner.run(chunk), before)
+
+
 def test_tokens_outside_the_vocabulary_are_refused(pair: tuple[HopperRunner, Any]) -> None:
     chunk = tiny(np.random.default_rng(0))[0][0]
     with pytest.raises(EngineError, match="token 97 is outside the model's vocabulary of 97"):

@@ -11,7 +11,7 @@ from covey_engine.prefill.kernels.merge import fold, merge
 from covey_engine.prefill.kernels.norm import add_rms_norm
 from covey_engine.prefill.kernels.precision import Activation, Precision
 from covey_engine.prefill.kernels.rotary import HeadNorms, KvTarget, Phases, rotate_and_write
-from covey_engine.prefill.kernels.suffix import REACH, suffix_attention
+from covey_engine.prefill.kernels.suffix import suffix_attention
 from support import hopper_kernels as support
 from support.hopper_kernels import DEVICE, GPU, empty_activation, relative_error, restored, tolerance
 from torch import Tensor
@@ -214,8 +214,9 @@ def test_fold_then_merge_equals_one_merge() -> None:
 
 
 @pytest.mark.parametrize(("heads", "kv_heads", "size"), [(32, 8, 128), (9, 3, 64)] if GPU else [(6, 2, 16)])
-def test_suffix_attention(heads: int, kv_heads: int, size: int) -> None:
-    lengths = [33, 1, 2, 40, 5, 5, 30, *([7] * 90 if GPU else []), 3]
+@pytest.mark.parametrize("longest", [17, 33])
+def test_suffix_attention(heads: int, kv_heads: int, size: int, longest: int) -> None:
+    lengths = [longest, 1, 2, 40, 5, 5, longest - 3, *([7] * 90 if GPU else []), 3]
     starts = torch.tensor([0, *lengths], device=DEVICE).cumsum(0).tolist()
     rows, arena = starts[-1], starts[-1] + 20
     queries = random(rows, (heads + 3) * size)[:, : heads * size].unflatten(1, (heads, size))
@@ -223,12 +224,12 @@ def test_suffix_attention(heads: int, kv_heads: int, size: int) -> None:
     address = torch.randperm(arena, device=DEVICE)[:rows].int()
     first = torch.full((rows,), -1, device=DEVICE, dtype=torch.int32)
     for start, length in zip(starts, lengths, strict=False):
-        first[start : start + length] = start if length <= REACH + 1 else -1
+        first[start : start + length] = start if length <= longest else -1
     out, lse = (
         torch.full((rows, heads * size), 7.0, device=DEVICE).bfloat16(),
         torch.full((heads, rows), 7.0, device=DEVICE),
     )
-    suffix_attention(queries, keys, values, address, first, out, lse)
+    suffix_attention(queries, keys, values, address, first, out, lse, longest)
     expected = out.clone().view(rows, heads, size)
     ranges = support.ranges(starts[:-1], lengths, starts[:-1], lengths, causal=True)
     total = support.plain_attention(queries, keys[address.long()], values[address.long()], ranges, expected)

@@ -174,7 +174,8 @@ class Decoder:
         match call.keys:
             case Keys.OWN_ROWS:
                 lse = self._space.totals(len(queries))
-                suffix_attention(queries, keys, values, batch.address, batch.first, result, lse)
+                longest = call.ranges.longest_query
+                suffix_attention(queries, keys, values, batch.address, batch.first, result, lse, longest)
                 return result, lse
             case Keys.PACKED:
                 keys, values = self._space.packed

@@ -23,6 +23,7 @@ from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
 from covey_engine.prefill.hopper.batch import stage
 from covey_engine.prefill.hopper.forward import Decoder, DeviceArena
 from covey_engine.prefill.hopper.plan import plan_chunk
+from covey_engine.prefill.hopper.sizes import compile_linears, first_chunks, padded_rows
 from covey_engine.prefill.hopper.staging import StagingSlot
 from covey_engine.prefill.hopper.weights import Weights, choose_precision, load_weights, open_checkpoint
 from covey_engine.prefill.hopper.workspace import Workspace
@@ -80,16 +81,10 @@ def open_runner(config: EngineConfig, backend: Backend | None = None) -> HopperR
     except torch.cuda.OutOfMemoryError as error:
         raise _out_of_memory(f"to load {config.model}") from error
     runner = HopperRunner(Path(config.model).name, weights, arena, workspace, backend, rows)
+    if backend.device.type == "cuda":
+        runner.warm()
     runner.loaded_in(time.perf_counter() - began)
     return runner
-
-
-def padded_rows(rows: int) -> int:
-    """Rows that a linear layer is run with: few sizes for short chunks, so that few kernels are compiled."""
-    for size in (64, 128, 256, 512, 1024, 2048):
-        if rows <= size:
-            return size
-    return -(-rows // 128) * 128
 
 
 def _allocate_arena(shape: ModelShape, device: torch.device, wanted: int, rows: int) -> DeviceArena:
@@ -99,7 +94,7 @@ def _allocate_arena(shape: ModelShape, device: torch.device, wanted: int, rows: 
         free = torch.cuda.mem_get_info(device)[0] - RESERVE_BYTES
         available = min(wanted, free) if wanted else free
     tokens = min(available // per_token, 2**31 - 1)
-    if tokens < rows:
+    if tokens <= rows:
         raise OutOfDeviceMemory(
             f"the KV arena needs at least {rows * per_token / 1e9:.1f} GB for one chunk of {rows} tokens, "
             f"and {max(available, 0) / 1e9:.1f} GB are available: lower chunk_tokens or use a smaller model"
@@ -194,6 +189,14 @@ class HopperRunner:
         runner = HopperRunner(self._name, weights, self._arena, self._workspace, self._backend, self._rows)
         runner._head = self._head
         return runner
+
+    def warm(self) -> None:
+        """Compile, or load, the kernels that queries will need. Raises OutOfDeviceMemory."""
+        if self.weights.precision is Precision.BLOCK:
+            compile_linears(self.weights, self._workspace, self._rows)
+        self.set_answer_tokens((0,))
+        for chunk in first_chunks(min(self._rows, self.arena_tokens - 1)):
+            self.run(chunk)
 
     def loaded_in(self, seconds: float) -> None:
         """Record how long loading took, for `info`."""

@@ -1,7 +1,7 @@
 """Causal attention within short segments: queries and a layer's arena go in, results come out.
 
-A batched attention kernel spends a tile of 128 rows on every segment; here a tile holds ROWS rows of whatever
-segments lie there and the REACH rows before them.
+A batched attention kernel spends a tile of 128 rows on every segment; here a tile holds the rows of whatever
+segments lie there, and as many rows before them.
 
 Contract: queries bfloat16 [rows, heads, head_dim], heads and head_dim contiguous; keys and values bfloat16
 [arena, kv_heads, head_dim], finite; address int32 [rows], where a row's key is; first int32 [rows], the first
@@ -15,23 +15,31 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-ROWS = 32
-"""Query rows of a tile."""
-
 REACH = 32
 """A segment may be one row longer than this."""
 
+TILES = ((16, 4), (REACH, 8))
+"""Query rows of a tile, as many rows before them, and warps: the first that reaches far enough was fastest."""
+
 
 def suffix_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, address: Tensor, first: Tensor, out: Tensor, lse: Tensor
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    address: Tensor,
+    first: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    longest: int,
 ) -> None:
-    """Launch over all rows."""
+    """Launch over all rows. longest: rows of the longest segment in `first`."""
     rows, heads, head_dim = queries.shape
     kv_heads = keys.shape[1]
     assert queries.stride()[1:] == (head_dim, 1)
     assert out.is_contiguous()
     assert lse.shape == (heads, rows)
-    _suffix_attention[(triton.cdiv(rows, ROWS), kv_heads)](
+    tile, warps = next(pair for pair in TILES if longest <= pair[0] + 1)
+    _suffix_attention[(triton.cdiv(rows, tile), kv_heads)](
         queries,
         keys,
         values,
@@ -47,10 +55,9 @@ def suffix_attention(
         SHARED_BLOCK=triton.next_power_of_2(heads // kv_heads),
         HEAD_DIM=head_dim,
         LANES=triton.next_power_of_2(head_dim),
-        TILE=ROWS,
-        BEFORE=REACH,
+        TILE=tile,
         WIDE=not queries.is_cuda,
-        num_warps=4,
+        num_warps=warps,
     )
 
 
@@ -72,7 +79,6 @@ def _suffix_attention(  # type: ignore[no-untyped-def]
     HEAD_DIM: tl.constexpr,  # noqa: N803
     LANES: tl.constexpr,  # noqa: N803
     TILE: tl.constexpr,  # noqa: N803
-    BEFORE: tl.constexpr,  # noqa: N803
     WIDE: tl.constexpr,  # noqa: N803
 ):
     start = tl.program_id(0) * TILE
@@ -90,7 +96,7 @@ def _suffix_attention(  # type: ignore[no-untyped-def]
         inside = lane < HEAD_DIM
         q_place = queries + row.to(tl.int64)[:, None] * stride + head[:, None] * HEAD_DIM + lane
         q = tl.load(q_place, mask=wanted[:, None] & inside, other=0.0)
-        key_row = start - BEFORE + tl.arange(0, TILE + BEFORE)
+        key_row = start - TILE + tl.arange(0, 2 * TILE)
         there = (key_row >= 0) & (key_row < rows)
         place = tl.load(address + key_row, mask=there, other=0).to(tl.int64)
         offset = (place * KV_HEADS + kv_head)[:, None] * HEAD_DIM + lane
