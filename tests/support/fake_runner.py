@@ -57,8 +57,8 @@ class FakeRunner:
             by_row.setdefault(row, []).append((row + rows, start, keys))
         active: list[tuple[int, int, int]] = []
         for first, length, _ in chunk.segments.tolist():
-            own = own_count = 0
-            for row in range(first, first + length):
+            own = 0
+            for own_count, row in enumerate(range(first, first + length)):
                 if row in by_row or any(end <= row for end, *_ in active):
                     active = [context for context in active if context[0] > row]
                     active += [
@@ -73,7 +73,6 @@ class FakeRunner:
                 state = _mix(tokens[row], positions[row], before)
                 states[addresses[row]] = state
                 own += state
-                own_count += 1
         assert not by_row, "a context begins at a row that no segment has"
         return np.array([self._logits(chunk, row) for row in chunk.answers.tolist()], np.float32).reshape(
             len(chunk.answers), len(self._answer_tokens)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 from covey_engine.prefill.api import (
@@ -79,21 +80,24 @@ def tokens_of(key: tuple[object, ...], columns: dict[str, MemoryColumn]) -> tupl
 
 @dataclass
 class Expected:
-    """What plain evaluation of every prompt says. trie: length of each distinct prefix that was asked for."""
+    """What plain evaluation of every prompt says.
+
+    margins: by (order, ask, item). prompt_tokens: by order. fresh_tokens: tokens of all distinct prefixes of whole
+    segments, where a column's texts without tokens count as one. slack: what computing each prefix that depends
+    on a partner for every prompt anew would add: those are shared within a chunk, and by the asks of one pair.
+    """
 
     margins: dict[tuple[int, int, int], float]
-    trie: dict[tuple[tuple[object, ...], ...], int]
     prompt_tokens: list[int]
-
-    @property
-    def fresh_tokens(self) -> int:
-        return sum(self.trie.values())
+    fresh_tokens: int = 0
+    slack: int = 0
 
 
 def expect(orders: tuple[WorkOrder, ...], columns: dict[str, MemoryColumn]) -> Expected:
-    """Evaluate every prompt on its own; margins by (order, ask, item)."""
-    expected = Expected({}, {}, [0] * len(orders))
+    """Evaluate every prompt on its own."""
+    expected = Expected({}, [0] * len(orders))
     known: dict[tuple[object, ...], float] = {}
+    seen: dict[tuple[tuple[object, ...], ...], int] = {}
     for index, order in enumerate(orders):
         for item, anchor, partner in items(order):
             ask = 0
@@ -105,68 +109,92 @@ def expect(orders: tuple[WorkOrder, ...], columns: dict[str, MemoryColumn]) -> E
                 if (tokens, readout) not in known:
                     known[tokens, readout] = plain_margin(tokens, readout)
                 margin = known[tokens, readout]
-                for depth, part in enumerate(parts):
-                    expected.trie[tuple(keys[: depth + 1])] = len(part)
                 expected.prompt_tokens[index] += len(tokens)
                 expected.margins[index, ask, item] = margin
+                _count(expected, seen, keys, parts, _fixed(order, ask))
                 ask = order.asks[ask].on_true if margin > readout.zero_point else order.asks[ask].on_false
     return expected
 
 
-@st.composite
-def forests(draw: st.DrawFn, roomy: bool = False, longest: int = 12) -> Forest:
+def _fixed(order: WorkOrder, ask: int) -> int:
+    parts = order.prefix + order.asks[ask].suffix
+    return next((n for n, part in enumerate(parts) if isinstance(part, Partner)), len(parts))
+
+
+def _count(
+    expected: Expected,
+    seen: dict[tuple[tuple[object, ...], ...], int],
+    keys: list[tuple[object, ...]],
+    parts: list[tuple[int, ...]],
+    fixed: int,
+) -> None:
+    names = [key if part else key[:2] for key, part in zip(keys, parts, strict=True)]
+    for depth, part in enumerate(parts):
+        prefix = tuple(names[: depth + 1])
+        if prefix not in seen:
+            expected.fresh_tokens += len(part)
+            # A first use by a pair hides nothing from the uses after it but its own computation.
+            seen[prefix] = int(depth >= fixed)
+        elif depth >= fixed or seen[prefix]:
+            expected.slack += len(part)
+
+
+def forests(roomy: bool = False) -> st.SearchStrategy[Forest]:
     """A few orders on a few columns; roomy: an arena in which everything fits, else barely enough."""
-    columns = {}
-    for name in ("a", "b", "c"):
-        texts = draw(st.lists(st.lists(st.integers(0, 20), max_size=longest), min_size=1, max_size=6))
-        columns[name] = MemoryColumn(texts)
-    literals = st.lists(st.integers(0, 3), min_size=1, max_size=3).map(lambda t: Literal(tuple(t)))
+    return st.builds(build_forest, st.integers(0, 1 << 32), st.integers(1, 5), st.just(roomy))
+
+
+def build_forest(seed: int, size: int, roomy: bool) -> Forest:
+    """One of all forests; the larger the size, the more rows and the longer texts."""
+    random = Random(seed)
+    columns = {
+        name: MemoryColumn(
+            [_tokens(random, 0, random.choice((2, 4 * size, 12 * size))) for _ in range(random.randint(1, 6))]
+        )
+        for name in "abc"
+    }
     # Few different literals, so that orders meet.
-    pool = draw(st.lists(literals, min_size=1, max_size=3))
-    orders = tuple(
-        draw(_orders(columns, pool, str(draw(st.integers(0, 1))))) for _ in range(draw(st.integers(1, 3)))
-    )
-    longest_path = max((_longest(order, columns) for order in orders), default=1)
-    chunk = draw(st.integers(1, 60))
-    room = 100_000 if roomy else draw(st.integers(0, 3)) * draw(st.integers(0, longest_path))
-    return Forest(orders, columns, chunk + longest_path + room, chunk)
+    pool = [Literal(tuple(_tokens(random, 1, 3, 4))) for _ in range(random.randint(1, 3))]
+    orders = tuple(_order(random, columns, pool, size) for _ in range(random.randint(1, 3)))
+    longest = max(_longest(order, columns) for order in orders)
+    chunk = random.randint(1, random.choice((4, 20, 60)))
+    room = 100_000 if roomy else random.randint(0, 3) * random.randint(0, longest)
+    return Forest(orders, columns, chunk + longest + room, chunk)
 
 
-@st.composite
-def _orders(draw: st.DrawFn, columns: dict[str, MemoryColumn], pool: list[Literal], query: str) -> WorkOrder:
-    def side(most: int) -> tuple[Argument, ...]:
-        rows = draw(st.integers(0 if most > 1 else 1, 5))
+def _tokens(random: Random, least: int, most: int, vocabulary: int = 21) -> list[int]:
+    return [random.randrange(vocabulary) for _ in range(random.randint(least, most))]
+
+
+def _order(random: Random, columns: dict[str, MemoryColumn], pool: list[Literal], size: int) -> WorkOrder:
+    def side(least: int) -> tuple[Argument, ...]:
+        rows = random.randint(least, size)
+        names = random.choices("abc", k=random.randint(1, 2))
         return tuple(
-            Argument(name, np.array(draw(_slots(columns[name], rows)), np.int32))
-            for name in draw(st.lists(st.sampled_from("abc"), min_size=1, max_size=2))
+            Argument(name, np.array([random.randrange(len(columns[name])) for _ in range(rows)], np.int32))
+            for name in names
         )
 
-    anchors = side(5)
-    partners = side(5) if draw(st.booleans()) else ()
-    before: list[st.SearchStrategy[Part]] = [
-        st.sampled_from(pool),
-        st.integers(0, len(anchors) - 1).map(Anchor),
-    ]
-    after = before + ([st.integers(0, len(partners) - 1).map(Partner)] if partners else [])
-    prefix = draw(st.lists(st.one_of(before), max_size=2))
-    count = draw(st.integers(1, 3))
+    anchors = side(1 if random.random() < 0.9 else 0)
+    partners = side(0) if random.random() < 0.5 else ()
+    before: list[Part] = [*pool, *(Anchor(n) for n in range(len(anchors)))]
+    after = before + [Partner(n) for n in range(len(partners))] * 2
+    prefix = tuple(random.choices(before, k=random.randint(0, 2)))
+    count = random.randint(1, 3)
     asks = []
     for index in range(count):
-        suffix = (*draw(st.lists(st.one_of(after), max_size=3)), draw(st.sampled_from(pool)))
-        later = st.sampled_from([DONE, *range(index + 1, count)])
-        asks.append(Ask(suffix, draw(st.sampled_from(READOUTS)), draw(later), draw(later)))
-    rows = len(anchors[0].slots)
+        suffix = (*random.choices(after, k=random.randint(0, 3)), random.choice(pool))
+        later = [DONE, *range(index + 1, count)]
+        asks.append(Ask(suffix, random.choice(READOUTS), random.choice(later), random.choice(later)))
     pairs = None
-    if partners and draw(st.booleans()):
+    if partners and random.random() < 0.5:
         most = len(partners[0].slots)
-        lists = [draw(st.lists(st.integers(0, most - 1), max_size=4)) if most else [] for _ in range(rows)]
+        lists = [
+            random.choices(range(most), k=random.randint(0, 4)) if most else [] for _ in anchors[0].slots
+        ]
         offsets = np.cumsum([0, *map(len, lists)], dtype=np.int64)
         pairs = Pairs(offsets, np.array([p for each in lists for p in each], np.int32))
-    return WorkOrder(query, tuple(prefix), tuple(asks), anchors, partners, pairs)
-
-
-def _slots(column: MemoryColumn, rows: int) -> st.SearchStrategy[list[int]]:
-    return st.lists(st.integers(0, len(column) - 1), min_size=rows, max_size=rows)
+    return WorkOrder(str(random.randint(0, 1)), prefix, tuple(asks), anchors, partners, pairs)
 
 
 def _longest(order: WorkOrder, columns: dict[str, MemoryColumn]) -> int:

@@ -38,18 +38,19 @@ class Arena:
         """Length of the longest free range."""
         return int((self._ends - self._starts).max(initial=0))
 
-    def allocate(self, lengths: Ints) -> Ints | None:
-        """One range for each length, in order, side by side where free space allows; None where they do not fit.
-
-        A request that does not fit changes nothing.
-        """
-        needed = int(lengths.sum())
-        if needed > self.free:
-            return None
-        single = self._place_together(needed)
-        if single is not None:
-            return single + np.cumsum(lengths) - lengths
-        return self._place_apart(lengths)
+    def allocate(self, lengths: Ints) -> Ints:
+        """One range for each length, side by side where free space allows; -1 for those that have no room."""
+        if len(lengths) == 0:
+            return lengths.copy()
+        ends = np.cumsum(lengths)
+        sizes = self._ends - self._starts
+        fitting = np.flatnonzero(sizes >= ends[-1])
+        if len(fitting) == 0:
+            return self._place_apart(lengths, ends)
+        hole = fitting[np.argmin(sizes[fitting])]
+        start = int(self._starts[hole])
+        self._take(np.array([hole]), ends[-1:])
+        return start + ends - lengths
 
     def release(self, starts: Ints, lengths: Ints) -> None:
         """Give ranges back. Raises AssertionError for an address that is free already or outside."""
@@ -81,37 +82,36 @@ class Arena:
         assert free + resident + waiting == self.total, (free, resident, waiting, self.total)
         assert (begins[1:] == ends[:-1]).all(), "ranges overlap or leave a gap"
 
-    def _place_together(self, needed: int) -> int | None:
-        """The start of the smallest free range that holds all, cut off at its beginning."""
-        sizes = self._ends - self._starts
-        fitting = np.flatnonzero(sizes >= needed)
-        if needed == 0:
-            return self.first
-        if len(fitting) == 0:
-            return None
-        chosen = int(fitting[np.argmin(sizes[fitting])])
-        start = int(self._starts[chosen])
-        self._take(np.array([chosen]), np.array([needed], np.int64))
-        return start
-
-    def _place_apart(self, lengths: Ints) -> Ints | None:
+    def _place_apart(self, lengths: Ints, ends: Ints) -> Ints:
         """Fill the free ranges, longest first, each with as many of the next lengths as it holds."""
         sizes = self._ends - self._starts
-        ends = np.cumsum(lengths)
-        addresses = np.empty(len(lengths), np.int64)
+        addresses = np.full(len(lengths), -1, np.int64)
         taken, amounts, done = [], [], 0
-        for hole in np.argsort(-sizes, kind="stable"):
+        holes = iter(np.argsort(-sizes, kind="stable").tolist())
+        hole = next(holes, None)
+        left = fresh = 0 if hole is None else int(sizes[hole])
+        while done < len(lengths):
             before = int(ends[done - 1]) if done else 0
-            until = int(np.searchsorted(ends, before + sizes[hole], "right"))
+            until = int(np.searchsorted(ends, before + left, "right"))
             if until > done:
-                addresses[done:until] = self._starts[hole] + ends[done:until] - lengths[done:until] - before
-                taken.append(hole)
-                amounts.append(int(ends[until - 1]) - before)
+                begin = self._starts[hole] + fresh - left
+                addresses[done:until] = begin + ends[done:until] - lengths[done:until] - before
+                left -= int(ends[until - 1]) - before
                 done = until
-            if done == len(lengths):
-                self._take(np.array(taken), np.array(amounts, np.int64))
-                return addresses
-        return None
+                continue
+            if hole is not None and left < fresh:
+                taken.append(hole)
+                amounts.append(fresh - left)
+                hole = next(holes, None)
+                left = fresh = 0 if hole is None else int(sizes[hole])
+            else:
+                # Longer than the longest range that is left.
+                done += 1
+        if hole is not None and left < fresh:
+            taken.append(hole)
+            amounts.append(fresh - left)
+        self._take(np.array(taken, np.int64), np.array(amounts, np.int64))
+        return addresses
 
     def _take(self, holes: Ints, amounts: Ints) -> None:
         self._starts[holes] += amounts

@@ -1,21 +1,34 @@
-"""A scheduler and a runner in one loop: orders, cancels and chunks, step by step; owns neither thread nor process."""
+"""A scheduler and a runner at work together: tasks and orders go in, reports come out; owns no process and no socket.
+
+The thread that calls `loop` runs the chunks; another one plans them, so that one chunk is planned while the one before
+it runs, and the answers of one are sorted out while the next one runs.
+"""
 
 from __future__ import annotations
 
 import queue
+import threading
 import time
 from collections.abc import Callable
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from covey_engine.prefill.api import WorkOrder
+from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.errors import EngineError
-from covey_engine.prefill.orders import Column, Limits, Resolved
+from covey_engine.prefill.orders import Column, Limits
+from covey_engine.prefill.prepare import Prepared
 from covey_engine.prefill.runner import Runner
 from covey_engine.prefill.scheduler import Report, Scheduler
 
+_AHEAD = 2
+"""Chunks that are planned and not settled at most: one that runs and the next."""
+
 
 class Listener(Protocol):
-    """Who hears what the chunks bring."""
+    """Who hears what the chunks bring; called by the planning thread."""
 
     def hear(self, reports: list[Report]) -> None:
         """Take what a chunk brought."""
@@ -27,6 +40,7 @@ class Listener(Protocol):
 
 
 Task = Callable[[], None]
+_Result = tuple[NDArray[np.float32] | BaseException, float]
 
 
 class Core:
@@ -39,47 +53,91 @@ class Core:
         self._scheduler = Scheduler(limits, open_column)
         self._head: tuple[int, ...] = ()
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._staged: queue.SimpleQueue[tuple[Chunk, tuple[int, ...]] | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
+        self._flying = 0
+        self._broken: BaseException | None = None
 
-    def prepare(self, order: WorkOrder) -> Resolved:
-        """Check an order and open its columns. Raises EngineError where it can never run."""
+    def prepare(self, order: WorkOrder) -> Prepared:
+        """Check an order and sort its rows. Raises EngineError where it can never run."""
         return self._scheduler.prepare(order)
 
     def post(self, task: Task | None) -> None:
         """Have a task done between two chunks; None ends the loop."""
         self._tasks.put(task)
 
-    def admit(self, resolved: Resolved) -> int:
+    def admit(self, prepared: Prepared) -> int:
         """Queue an order; its ticket in the reports to come."""
-        return self._scheduler.admit(resolved)
+        return self._scheduler.admit(prepared)
 
     def cancel(self, ticket: int) -> None:
         """Forget an order; no report of it will come."""
         self._scheduler.cancel(ticket)
 
     def loop(self) -> None:
-        """Run chunks and tasks until a None is posted."""
-        while True:
-            while not self._scheduler.running or not self._tasks.empty():
-                task = self._tasks.get()
-                if task is None:
-                    return
-                task()
-            self._step()
+        """Run chunks until a None is posted. Raises what the planning thread or the runner could not handle."""
+        planner = threading.Thread(target=self._plan, name="prefill planner", daemon=True)
+        planner.start()
+        while (staged := self._staged.get()) is not None:
+            self._results.put(self._run(*staged))
+        planner.join()
+        if self._broken is not None:
+            raise self._broken
+
+    def _run(self, chunk: Chunk, head: tuple[int, ...]) -> _Result:
+        begin = time.perf_counter()
+        result: NDArray[np.float32] | BaseException
+        try:
+            if head != self._head:
+                self._runner.set_answer_tokens(head)
+                self._head = head
+            result = self._runner.run(chunk)
+        except BaseException as error:
+            result = error
+        return result, time.perf_counter() - begin
+
+    def _plan(self) -> None:
+        try:
+            while self._do_tasks():
+                self._step()
+        except BaseException as error:
+            self._broken = error
+        finally:
+            self._staged.put(None)
+
+    def _do_tasks(self) -> bool:
+        """Do what was posted, waiting for it if there is nothing else to do; False at the end."""
+        while not self._tasks.empty() or not (self._flying or self._scheduler.running):
+            task = self._tasks.get()
+            if task is None:
+                return False
+            task()
+        return True
 
     def _step(self) -> None:
-        head = self._scheduler.answer_tokens
-        if head != self._head:
-            self._runner.set_answer_tokens(head)
-            self._head = head
-        chunk = self._scheduler.schedule()
-        if chunk is None:
-            self._listener.hear(self._scheduler.finish_empty())
-            return
-        begin = time.perf_counter()
-        try:
-            logits = self._runner.run(chunk)
-        except EngineError as error:
-            for ticket in self._scheduler.fail_chunk():
-                self._listener.fail(ticket, error)
-            return
-        self._listener.hear(self._scheduler.settle(chunk, logits, time.perf_counter() - begin))
+        empty = self._scheduler.finish_empty()
+        if empty:
+            self._listener.hear(empty)
+        chunk = self._scheduler.schedule() if self._flying < _AHEAD else None
+        if chunk is not None:
+            self._staged.put((chunk, self._scheduler.answer_tokens))
+            self._flying += 1
+        elif self._flying:
+            self._flying -= 1
+            result, seconds = self._results.get()
+            if isinstance(result, EngineError):
+                self._fail(result)
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                self._listener.hear(self._scheduler.settle(result, seconds))
+        else:
+            assert empty or not self._scheduler.running, "orders run, but no chunk of theirs can"
+
+    def _fail(self, error: EngineError) -> None:
+        # What was planned after the failed chunk may have read its KV.
+        for _ in range(self._flying):
+            self._results.get()
+        self._flying = 0
+        for ticket in self._scheduler.fail():
+            self._listener.fail(ticket, error)

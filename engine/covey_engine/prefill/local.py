@@ -31,19 +31,20 @@ class LocalEngine:
 
     def submit(self, order: WorkOrder) -> Running:
         """Queue an order. Raises EngineError where it can never run."""
-        resolved = self._core.prepare(order)
+        prepared = self._core.prepare(order)
         tickets: list[int] = []
         outcome = Outcome(lambda: self._core.post(lambda: self._cancel(tickets)))
 
         def admit() -> None:
-            if self._closed is not None:
-                outcome.fail(self._closed)
-            tickets.append(self._core.admit(resolved))
+            tickets.append(self._core.admit(prepared))
             self._outcomes[tickets[0]] = outcome
 
-        if self._closed is not None:
-            raise self._closed
+        if error := self._closed:
+            raise error
         self._core.post(admit)
+        if error := self._closed:
+            # Closed meanwhile: nobody may be there to do the task.
+            outcome.fail(error)
         return outcome
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Work orders go in, resolved orders come out: columns opened, slots checked, every prompt known to fit."""
+"""Work orders go in; out comes whether they can run: columns opened, slots checked, every prompt known to fit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from covey_storage.errors import StorageError
 from covey_storage.tokens import TokenColumn
 from numpy.typing import NDArray
 
-from covey_engine.prefill.api import DONE, Anchor, Literal, Part, Partner, WorkOrder
+from covey_engine.prefill.api import DONE, Anchor, Part, Partner, WorkOrder
 from covey_engine.prefill.errors import EngineError
 
 
@@ -22,13 +22,21 @@ class Column(Protocol):
     def __len__(self) -> int: ...
 
     @property
-    def lengths(self) -> NDArray[np.int32]: ...
+    def lengths(self) -> NDArray[np.int32]:
+        """Tokens of each slot."""
+        ...
 
-    def tokens(self, slot: int) -> NDArray[np.int32]: ...
+    def tokens(self, slot: int) -> NDArray[np.int32]:
+        """The token ids of one slot."""
+        ...
 
-    def gather(self, slots: NDArray[np.int32], out: NDArray[np.int32]) -> None: ...
+    def gather(self, slots: NDArray[np.int32], out: NDArray[np.int32]) -> None:
+        """Copy the token ids of slots, one after another, to the beginning of `out`."""
+        ...
 
-    def refresh(self) -> None: ...
+    def refresh(self) -> None:
+        """See what was appended."""
+        ...
 
 
 def open_token_column(folder: str) -> Column:
@@ -82,59 +90,6 @@ class Columns:
                 self._held[folder] = (column, users - 1)
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """An order whose columns are open: `anchors[i]` and `partners[i]` serve the i-th argument of each side."""
-
-    order: WorkOrder
-    anchors: tuple[Column, ...]
-    partners: tuple[Column, ...]
-
-    def path(self, ask: int) -> tuple[Part, ...]:
-        """All segments of an ask's prompts."""
-        return self.order.prefix + self.order.asks[ask].suffix
-
-    def part_lengths(self, part: Part, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Token counts of a segment for anchor (or, for a Partner segment, partner) rows."""
-        match part:
-            case Literal(tokens):
-                return np.full(len(rows), len(tokens), np.int64)
-            case Anchor(argument):
-                return (
-                    self.anchors[argument].lengths[self.order.anchors[argument].slots[rows]].astype(np.int64)
-                )
-            case Partner(argument):
-                return (
-                    self.partners[argument]
-                    .lengths[self.order.partners[argument].slots[rows]]
-                    .astype(np.int64)
-                )
-
-
-def resolve(order: WorkOrder, columns: Columns, limits: Limits) -> Resolved:
-    """Open an order's columns. Raises EngineError, in one line, where the order can never run."""
-    check_shape(order)
-    anchors: list[Column] = []
-    partners: list[Column] = []
-    try:
-        for side, opened in ((order.anchors, anchors), (order.partners, partners)):
-            for argument in side:
-                opened.append(columns.acquire(argument.column, argument.slots))
-        resolved = Resolved(order, tuple(anchors), tuple(partners))
-        _check_lengths(resolved, limits)
-    except BaseException:
-        for argument, _ in zip(order.anchors + order.partners, anchors + partners, strict=False):
-            columns.release(argument.column)
-        raise
-    return resolved
-
-
-def release(resolved: Resolved, columns: Columns) -> None:
-    """Give the order's columns back."""
-    for argument in resolved.order.anchors + resolved.order.partners:
-        columns.release(argument.column)
-
-
 def check_shape(order: WorkOrder) -> None:
     """Raise EngineError for an order that contradicts itself."""
     if not order.asks:
@@ -143,14 +98,12 @@ def check_shape(order: WorkOrder) -> None:
         if len({len(argument.slots) for argument in side}) > 1:
             raise EngineError(f"the {name} arguments have different numbers of rows")
     if order.anchors and order.anchor_count != len(order.anchors[0].slots):
-        raise EngineError(
-            f"anchor_count is {order.anchor_count}, the anchors have {len(order.anchors[0].slots)} rows"
-        )
+        rows = len(order.anchors[0].slots)
+        raise EngineError(f"anchor_count is {order.anchor_count}, the anchors have {rows} rows")
     if order.pairs is not None:
         _check_pairs(order)
-    for part in order.prefix:
-        if isinstance(part, Partner):
-            raise EngineError("the prefix of a work order cannot hold a partner")
+    if any(isinstance(part, Partner) for part in order.prefix):
+        raise EngineError("the prefix of a work order cannot hold a partner")
     for index, ask in enumerate(order.asks):
         if not ask.readout.yes or not ask.readout.no:
             raise EngineError(f"ask {index} needs at least one yes and one no token")
@@ -186,34 +139,25 @@ def _check_part(part: Part, order: WorkOrder, ask: int) -> None:
             )
 
 
-def _check_lengths(resolved: Resolved, limits: Limits) -> None:
-    """Every prompt has a token, fits the context, and leaves room for a chunk beside it in the arena."""
-    order = resolved.order
-    if order.items == 0:
-        return
-    longest = min(limits.context, limits.arena - limits.chunk)
-    for ask in range(len(order.asks)):
-        path = resolved.path(ask)
-        anchors = np.arange(order.anchor_count)
-        partners = np.arange(order.partner_count)
-        left = np.zeros(len(anchors), np.int64)
-        right = np.zeros(len(partners), np.int64)
-        for part in path:
-            if isinstance(part, Partner):
-                right += resolved.part_lengths(part, partners)
-            else:
-                left += resolved.part_lengths(part, anchors)
-        low, high, worst = _extremes(order, left, right)
-        if low == 0:
-            raise EngineError(f"ask {ask} has a prompt without tokens")
-        if high > limits.context:
-            raise EngineError(
-                f"the prompt of anchor {worst} has {high} tokens, the model's context is {limits.context}"
-            )
-        if high > longest:
-            raise EngineError(
-                f"the prompt of anchor {worst} has {high} tokens, the KV arena holds {longest} beside a chunk"
-            )
+def check_lengths(
+    order: WorkOrder, ask: int, left: NDArray[np.int64], right: NDArray[np.int64], limits: Limits
+) -> None:
+    """Raise EngineError unless every prompt of an ask has a token, fits the context, and a chunk fits beside it.
+
+    left, right: tokens that each anchor and each partner contributes.
+    """
+    low, high, worst = _extremes(order, left, right)
+    if low == 0:
+        raise EngineError(f"ask {ask} has a prompt without tokens")
+    if high > limits.context:
+        raise EngineError(
+            f"the prompt of anchor {worst} has {high} tokens, the model's context is {limits.context}"
+        )
+    if high > limits.arena - limits.chunk:
+        room = limits.arena - limits.chunk
+        raise EngineError(
+            f"the prompt of anchor {worst} has {high} tokens, the KV arena holds {room} beside a chunk"
+        )
 
 
 def _extremes(order: WorkOrder, left: NDArray[np.int64], right: NDArray[np.int64]) -> tuple[int, int, int]:

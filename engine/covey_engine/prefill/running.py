@@ -1,4 +1,4 @@
-"""A submitted order as its caller sees it: reports are put in by the engine's threads, answers are taken by the caller's."""
+"""A submitted order as its caller sees it: the engine's threads put reports in, the caller's takes answers out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages between the client and the worker: plain objects go in and come out, arrays cross without a copy in pickle."""
+"""Messages between client and worker: plain objects go in and come out, arrays cross without a copy in pickle."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.core import Core
 from covey_engine.prefill.errors import EngineError, ModelError
 from covey_engine.prefill.messages import Accepted, Cancel, Failed, Load, Ready, Reports, Submit
-from covey_engine.prefill.orders import Resolved, open_token_column
+from covey_engine.prefill.orders import open_token_column
+from covey_engine.prefill.prepare import Prepared
 from covey_engine.prefill.runner import Runner
 from covey_engine.prefill.scheduler import Report
 
@@ -67,19 +68,19 @@ class Worker:
             match wire.receive(self._sock):
                 case Submit(ticket, order):
                     try:
-                        resolved = self._core.prepare(order)
+                        prepared = self._core.prepare(order)
                     except EngineError as error:
                         self._send(Failed.of(ticket, error))
                     else:
-                        self._core.post(partial(self._admit, ticket, resolved))
+                        self._core.post(partial(self._admit, ticket, prepared))
                         self._send(Accepted(ticket))
                 case Cancel(ticket):
                     self._core.post(partial(self._cancel, ticket))
                 case _:
                     os._exit(0)
 
-    def _admit(self, theirs: int, resolved: Resolved) -> None:
-        ticket = self._core.admit(resolved)
+    def _admit(self, theirs: int, prepared: Prepared) -> None:
+        ticket = self._core.admit(prepared)
         self._theirs[ticket], self._ours[theirs] = theirs, ticket
 
     def _cancel(self, theirs: int) -> None:

@@ -1,0 +1,88 @@
+"""Items on their way through an order's asks, as arrays: what is ready, and of which rows pairs are still to come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from covey_engine.prefill.jobs import Job
+
+Ints = NDArray[np.int64]
+
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(eq=False)
+class Batch:
+    """Items of one order to which one ask is put; all arrays int64 [items].
+
+    partners: None for a filter. held: the nodes that the items hold, None for fresh ones. nodes: the deepest nodes of
+    their prompts, 0 for none; looked up when a chunk is drawn. lost: up to which position a prompt was computed before
+    it lost its place in the arena; None where none did.
+    """
+
+    job: Job
+    ask: int
+    rows: Ints
+    partners: Ints | None
+    items: Ints
+    held: Ints | None = None
+    lost: Ints | None = None
+    nodes: Ints = field(default_factory=lambda: _NONE)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, which: slice | Ints | NDArray[np.bool_]) -> Batch:
+        """Some of the items."""
+        return Batch(
+            self.job,
+            self.ask,
+            self.rows[which],
+            None if self.partners is None else self.partners[which],
+            self.items[which],
+            None if self.held is None else self.held[which],
+            None if self.lost is None else self.lost[which],
+            self.nodes[which] if len(self.nodes) else _NONE,
+        )
+
+
+@dataclass(eq=False)
+class Open:
+    """Rows of a join of which pairs are still to be taken: positions next..end - 1 of each row, and how many in all."""
+
+    rows: Ints = field(default_factory=lambda: _NONE)
+    next: Ints = field(default_factory=lambda: _NONE)
+    end: Ints = field(default_factory=lambda: _NONE)
+    pairs: int = 0
+
+    def add(self, rows: Ints, begins: Ints, ends: Ints) -> None:
+        """Open more rows."""
+        self.rows = np.concatenate([self.rows, rows])
+        self.next = np.concatenate([self.next, begins])
+        self.end = np.concatenate([self.end, ends])
+        self.pairs += int((ends - begins).sum())
+
+    def head(self, most: int) -> tuple[Ints, Ints]:
+        """The next pairs, `most` at most: the row and the position of each."""
+        ends = np.cumsum(self.end - self.next)
+        used = int(np.searchsorted(ends, most)) + 1
+        counts = (self.end - self.next)[:used]
+        rows = np.repeat(self.rows[:used], counts)[:most]
+        starts = np.repeat(self.next[:used] - (ends[:used] - counts), counts)[:most]
+        return rows, starts + np.arange(len(rows))
+
+    def take(self, count: int) -> None:
+        """Take the next pairs off."""
+        ends = np.cumsum(self.end - self.next)
+        gone = int(np.searchsorted(ends, count, "right"))
+        self.pairs -= count
+        left = count - (int(ends[gone - 1]) if gone else 0)
+        self.rows, self.next, self.end = self.rows[gone:], self.next[gone:], self.end[gone:]
+        if left:
+            self.next = self.next.copy()
+            self.next[0] += left

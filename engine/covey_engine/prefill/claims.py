@@ -1,0 +1,102 @@
+"""Items of orders go in, the answer comes out whether a prefix may still be wanted; knows nothing of where KV is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey_engine.prefill.groups import Groups, Ints, Slots
+from covey_engine.prefill.kinds import Kind
+
+
+class Claim:
+    """How many items of one order may still run through each prefix of some kinds, by group of rows.
+
+    asks: those whose prompts run through these kinds. An item claims a prefix while one of them may still be put to
+    it: before[k] says so of items that wait for ask k, after[k] of items whose ask k is being answered. Where each
+    group is one item, nothing is counted: an item that has begun holds its prefix itself, so only `fresh` ones claim.
+    """
+
+    def __init__(
+        self,
+        groups: Groups,
+        before: tuple[bool, ...],
+        after: tuple[bool, ...],
+        counts: Ints | None,
+        fresh: NDArray[np.bool_],
+    ) -> None:
+        self.groups = groups
+        self.before = before
+        self.after = after
+        self.counts = counts
+        self._fresh = fresh
+        self._lost: Ints | None = None
+        self.kinds: list[Kind] = []
+
+    def wants(self, groups: Ints) -> NDArray[np.bool_]:
+        """Whether each group (-1: none) has a claim left."""
+        left = self._fresh if self.counts is None else self.counts > 0
+        return left[groups] & (groups >= 0)
+
+    def drop(self, rows: Ints) -> bool:
+        """Items of these rows claim no more; whether some group has no claim left now."""
+        if self.counts is None:
+            return True
+        if self.groups.count == 1:
+            self.counts[0] -= len(rows)
+            return bool(self.counts[0] == 0)
+        groups = self.groups.of(rows)
+        np.subtract.at(self.counts, groups, 1)
+        return bool((self.counts[groups] == 0).any())
+
+    def restore(self, rows: Ints) -> None:
+        """Undo `drop`."""
+        if self.counts is not None:
+            np.add.at(self.counts, self.groups.of(rows), 1)
+
+    def lose(self, groups: Ints, ends: Ints) -> None:
+        """Prefixes that are claimed were computed up to position `ends` and are no longer there."""
+        if self._lost is None:
+            self._lost = np.zeros(self.groups.count, np.int64)
+        np.maximum.at(self._lost, groups, ends)
+
+    def recall(self, groups: Ints) -> Ints | None:
+        """Up to which position each group (-1: none) was computed before and lost; None where none was."""
+        if self._lost is None:
+            return None
+        return np.where(groups >= 0, self._lost[groups], 0)
+
+
+def wanted(kind: Kind, columns: Sequence[Slots], size: int) -> NDArray[np.bool_]:
+    """Whether anybody may still want the prefixes with these slots, column by column."""
+    result = np.zeros(size, np.bool_)
+    for claim in kind.claims:
+        result |= claim.wants(_find(claim, columns, size))
+    return result
+
+
+def lose(kind: Kind, columns: Sequence[Slots], ends: Ints) -> None:
+    """Tell those who want these prefixes that they must be computed again."""
+    for claim in kind.claims:
+        groups = _find(claim, columns, len(ends))
+        wants = claim.wants(groups)
+        if wants.any():
+            claim.lose(groups[wants], ends[wants])
+
+
+def recall(kind: Kind, columns: Sequence[Slots], size: int) -> Ints | None:
+    """Up to which position each prefix was computed before and lost; None where none was."""
+    result = None
+    for claim in kind.claims:
+        groups = _find(claim, columns, size)
+        known = claim.recall(groups)
+        if known is not None:
+            result = known if result is None else np.maximum(result, known)
+    return result
+
+
+def _find(claim: Claim, columns: Sequence[Slots], size: int) -> Ints:
+    groups = claim.groups.find(columns)
+    return groups if columns else np.repeat(groups, size)

@@ -1,0 +1,250 @@
+"""A job and the room left in a chunk go in; out come the items to compute next, as batches whose cost fits the room.
+
+Within a job, items whose prefix is in the arena come first: those that go on with their next ask, then pairs of rows
+that are open, then fresh rows. A fresh row brings along what other jobs want of the same row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from covey_engine.prefill.batches import Batch
+from covey_engine.prefill.descend import descend
+from covey_engine.prefill.groups import Ints
+from covey_engine.prefill.jobs import Job
+from covey_engine.prefill.tree import Tree
+
+
+@dataclass(eq=False)
+class Draft:
+    """What is chosen for a chunk so far.
+
+    room: tokens that still fit; memory: tokens that may still be kept for items which go on, beyond the first item if
+    `force`. starved: memory kept something out; long: an item whose prompt is longer than a chunk, taken from its job.
+    """
+
+    room: int
+    memory: int
+    force: bool = False
+    batches: list[Batch] = field(default_factory=list)
+    starved: bool = False
+    long: Batch | None = None
+
+
+@dataclass(eq=False)
+class _Offer:
+    """Items with their prompts' lengths, what each costs in tokens, and how many it asks to keep."""
+
+    batch: Batch
+    lengths: Ints
+    costs: Ints
+    kept: Ints | None
+
+    def fitting(self, draft: Draft, want: int) -> int:
+        """How many of the first items fit; one more than `want` allows, so that a slice is never empty."""
+        ends = np.cumsum(self.costs)
+        count = int(np.searchsorted(ends, draft.room, "right"))
+        count = min(count, int(np.searchsorted(ends, want, "right")) + 1)
+        if self.kept is not None:
+            able = int(np.searchsorted(np.cumsum(self.kept), max(draft.memory, 0), "right"))
+            if draft.force and not draft.batches:
+                able = max(able, 1)
+            draft.starved |= able < count
+            count = min(count, able)
+        return count
+
+
+@dataclass(eq=False)
+class _Meeting:
+    """Fresh rows of another job that meet rows which are drawn: with which of those, and their cost beside them."""
+
+    job: Job
+    drivers: Ints
+    rows: Ints
+    costs: Ints
+
+
+class Drawer:
+    """Draws items of jobs for chunks of `chunk` tokens."""
+
+    def __init__(self, tree: Tree, chunk: int) -> None:
+        self._tree = tree
+        self._chunk = chunk
+
+    def draw(self, job: Job, draft: Draft, want: int) -> int:
+        """Add items of a job worth about `want` tokens to the draft; the tokens they cost."""
+        before = draft.room
+        moved = True
+        while moved and job.waiting and draft.long is None and before - draft.room < want:
+            left = min(draft.room, want - (before - draft.room))
+            if left <= 0:
+                break
+            if job.ready:
+                moved = self._draw_ready(job, draft, left)
+            elif job.prepared.pairs is not None:
+                moved = self._draw_pairs(job, draft, left)
+            else:
+                moved = self._draw_rows(job, draft, left)
+        return before - draft.room
+
+    # Each of these takes items; False where the next one does not fit.
+
+    def _draw_ready(self, job: Job, draft: Draft, want: int) -> bool:
+        whole = job.ready[0]
+        offer = self._offer(whole.part(slice(_most(job, want))))
+        count = offer.fitting(draft, want)
+        long = count == 0 and self._long(offer, draft)
+        if count or long:
+            rest = whole.part(slice(max(count, 1), None))
+            if len(rest):
+                job.ready[0] = rest
+            else:
+                job.ready.popleft()
+        if count:
+            self._take(offer, draft, count)
+        return count > 0
+
+    def _draw_pairs(self, job: Job, draft: Draft, want: int) -> bool:
+        pairs = job.prepared.pairs
+        assert pairs is not None
+        most = _most(job, want)
+        while job.left and job.opened.pairs < most:
+            self._open(job, job.next_rows(1 + int((most - job.opened.pairs) / job.pairs_a_row)))
+        rows, positions = job.opened.head(most)
+        partners = pairs.partner(positions)
+        offer = self._offer(Batch(job, 0, rows, partners, pairs.item(positions, partners)))
+        count = offer.fitting(draft, want)
+        if count == 0:
+            if self._long(offer, draft):
+                job.opened.take(1)
+            return False
+        job.opened.take(count)
+        self._take(offer, draft, count)
+        begun = rows[:count][positions[:count] == pairs.begins[rows[:count]]]
+        for meeting in self._meetings(job, begun):
+            self._join(meeting, draft, len(begun))
+        return True
+
+    def _draw_rows(self, job: Job, draft: Draft, want: int) -> bool:
+        rows = job.next_rows(_most(job, want))
+        offer = self._offer(job.batch_of(rows))
+        meetings = self._meetings(job, rows)
+        own = offer.costs
+        for meeting in meetings:
+            extra = np.bincount(meeting.drivers, meeting.costs, len(rows))
+            offer.costs = offer.costs + extra.astype(np.int64)
+        count = offer.fitting(draft, want)
+        if count == 0 and meetings:
+            # Too much to come all at once: the others find the row in the arena later.
+            offer.costs, meetings = own, []
+            count = offer.fitting(draft, want)
+        if count == 0:
+            if self._long(offer, draft):
+                job.begin(rows[:1])
+            return False
+        job.begin(rows[:count])
+        offer.costs = own
+        self._take(offer, draft, count)
+        for meeting in meetings:
+            self._join(meeting, draft, count)
+        return True
+
+    def _take(self, offer: _Offer, draft: Draft, count: int) -> None:
+        tokens = int(offer.costs[:count].sum())
+        job = offer.batch.job
+        job.tokens_an_item += 0.5 * (tokens / count - job.tokens_an_item)
+        draft.batches.append(offer.batch.part(slice(count)))
+        draft.room -= tokens
+        if offer.kept is not None:
+            draft.memory -= int(offer.kept[:count].sum())
+
+    def _long(self, offer: _Offer, draft: Draft) -> bool:
+        """Whether the first item's prompt is longer than a whole chunk; if so, it is the draft's long one."""
+        if draft.batches or offer.costs[0] <= self._chunk:
+            return False
+        draft.long = offer.batch.part(slice(1))
+        return True
+
+    def _open(self, job: Job, rows: Ints) -> None:
+        pairs = job.prepared.pairs
+        assert pairs is not None
+        job.begin(rows)
+        job.opened.add(rows, pairs.begins[rows], pairs.ends[rows])
+
+    def _offer(self, batch: Batch) -> _Offer:
+        """Find the items' nodes and what they cost; items of one row share what comes before the partner."""
+        job, tree = batch.job, self._tree
+        path, parts = job.paths[batch.ask], job.prepared.paths[batch.ask]
+        held = np.zeros(len(batch), np.int64) if batch.held is None else batch.held
+        heads = np.ones(len(batch), np.bool_)
+        heads[1:] = (batch.rows[1:] != batch.rows[:-1]) | (held[1:] != held[:-1])
+        which = np.cumsum(heads) - 1
+        rows = batch.rows[heads]
+        nodes = descend(tree, path, rows, held[heads])
+        batch.nodes = nodes[which]
+        fixed = job.prepared.lengths(parts[: path.fixed], rows, None)
+        lengths = fixed[which] + job.prepared.lengths(parts[path.fixed :], batch.rows, batch.partners)
+        resident = tree.end[nodes]
+        shared = resident if path.fixed == len(parts) else np.maximum(resident, fixed)
+        base = np.where(heads, resident[which], shared[which])
+        kept = None
+        if path.after:
+            hold = job.prepared.lengths(parts[: path.hold], batch.rows, batch.partners)
+            kept = np.maximum(hold - base, 0)
+        return _Offer(batch, lengths, np.maximum(lengths - base, 1), kept)
+
+    def _meetings(self, job: Job, rows: Ints) -> list[_Meeting]:
+        """What other jobs still want of the same anchors."""
+        found = []
+        if len(rows):
+            for level, step in enumerate(job.paths[0].steps[: job.paths[0].fixed]):
+                for other in step.kind.keyed:
+                    if other is not job and other.left:
+                        found += self._meet(job, rows, level, other)
+        return found
+
+    def _meet(self, job: Job, rows: Ints, level: int, other: Job) -> list[_Meeting]:
+        columns = [job.prepared.anchors[n].slots[rows] for n in job.paths[0].arguments[level]]
+        assert other.key_groups is not None
+        groups = other.key_groups.find(columns)
+        drivers = np.flatnonzero(groups >= 0)
+        begins, ends = other.key_groups.span(groups[drivers])
+        counts = ends - begins
+        drivers = np.repeat(drivers, counts)
+        theirs = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(len(drivers))
+        drivers, theirs = drivers[other.fresh[theirs]], theirs[other.fresh[theirs]]
+        if len(theirs) == 0:
+            return []
+        if (np.diff(theirs) <= 0).any():
+            theirs, first = np.unique(theirs, return_index=True)
+            drivers = drivers[first]
+        if other.prepared.pairs is not None:
+            return [_Meeting(other, drivers, theirs, np.zeros(len(theirs), np.int64))]
+        offer = self._offer(other.batch_of(theirs))
+        shared = job.prepared.lengths(job.prepared.paths[0][: level + 1], rows[drivers], None)
+        costs = np.minimum(offer.costs, np.maximum(offer.lengths - shared, 1))
+        return [_Meeting(other, drivers, theirs, costs)]
+
+    def _join(self, meeting: _Meeting, draft: Draft, count: int) -> None:
+        """Take in what meets the first `count` rows, as far as there is room."""
+        job = meeting.job
+        chosen = (meeting.drivers < count) & (np.cumsum(meeting.costs) <= draft.room)
+        rows = meeting.rows[chosen]
+        if len(rows) == 0:
+            return
+        if job.prepared.pairs is not None:
+            self._open(job, rows)
+            return
+        offer = self._offer(job.batch_of(rows))
+        job.begin(rows)
+        draft.batches.append(offer.batch)
+        draft.room -= int(meeting.costs[chosen].sum())
+        if offer.kept is not None:
+            draft.memory -= int(offer.kept.sum())
+
+
+def _most(job: Job, want: int) -> int:
+    """How many items to look at for a number of tokens: a few more than will fit."""
+    return min(want, int(1.2 * want / job.tokens_an_item) + 8)

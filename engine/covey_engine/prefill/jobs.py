@@ -1,0 +1,263 @@
+"""A prepared order goes in; out comes the same order while it runs: its kinds and claims, and what is still to do."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey_engine.prefill.api import DONE, Anchor, Ask, Figures, Literal, Part, Partner
+from covey_engine.prefill.batches import Batch, Open
+from covey_engine.prefill.claims import Claim
+from covey_engine.prefill.groups import Groups, Ints
+from covey_engine.prefill.kinds import Kind, Kinds
+from covey_engine.prefill.prepare import Prepared, Side, arguments_of, fixed_parts
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One segment of a prompt. side: where a column segment's slots are; ours: whether by anchor row, not partner."""
+
+    kind: Kind
+    side: Side | None
+    ours: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """How the prompts of one ask run.
+
+    fixed: how many steps do not depend on the partner; arguments: the anchor arguments up to each of those, in order;
+    claims: the order's own claim on each. common: by ask, how many steps it begins with too; hold: the most that any
+    ask which may be next begins with; after: asks that may still come once this one is put.
+    """
+
+    steps: tuple[Step, ...]
+    fixed: int
+    arguments: tuple[tuple[int, ...], ...]
+    claims: tuple[Claim, ...]
+    common: tuple[int, ...]
+    hold: int
+    after: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class Job:
+    """A running order.
+
+    fresh: rows that nobody has taken yet, `left` of them; cursor: where the next search for them begins. opened: rows
+    of a join of which some pairs are still to be taken; ready: items whose next ask is known, in batches. unsettled:
+    items that are not done. to_come: an upper bound of the tokens to compute. served: of its query, see `queue`.
+    """
+
+    ticket: int
+    prepared: Prepared
+    paths: tuple[Path, ...]
+    claims: tuple[Claim, ...]
+    kinds: tuple[Kind, ...]
+    fresh: NDArray[np.bool_]
+    left: int
+    unsettled: int
+    to_come: int
+    key_level: int
+    key_groups: Groups | None
+    cursor: int = 0
+    opened: Open = field(default_factory=Open)
+    ready: deque[Batch] = field(default_factory=deque)
+    figures: Figures = field(default_factory=Figures)
+    tokens_an_item: float = 1.0
+
+    @property
+    def asks(self) -> tuple[Ask, ...]:
+        """The order's decision program."""
+        return self.prepared.order.asks
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it has something to put into a chunk."""
+        return bool(self.ready or self.left or self.opened.pairs)
+
+    @property
+    def pairs_a_row(self) -> float:
+        """How many pairs a row has on average."""
+        return max(1.0, self.prepared.order.items / max(1, self.prepared.order.anchor_count))
+
+    def next_rows(self, most: int) -> Ints:
+        """The next fresh rows, `most` at most; those after the cursor first."""
+        found: list[Ints] = []
+        missing, begin, window = min(most, self.left), self.cursor, max(64, 2 * most)
+        while missing:
+            rows = np.flatnonzero(self.fresh[begin : begin + window])[:missing] + begin
+            found.append(rows)
+            missing -= len(rows)
+            begin = begin + window if begin + window < len(self.fresh) else 0
+            window *= 2
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def begin(self, rows: Ints) -> None:
+        """Take fresh rows out."""
+        self.fresh[rows] = False
+        self.left -= len(rows)
+        self.cursor = (int(rows[-1]) + 1) % len(self.fresh)
+        parts = self.prepared.paths[0][: self.prepared.common]
+        self.to_come -= int(self.prepared.lengths(parts, rows, None).sum())
+
+    def batch_of(self, rows: Ints) -> Batch:
+        """The first ask of a filter's rows."""
+        original = self.prepared.original
+        return Batch(self, 0, rows, None, rows if original is None else original[rows])
+
+    def own_lengths(self, ask: int, rows: Ints, partners: Ints | None) -> NDArray[np.int64]:
+        """Tokens of an ask's prompts after what all asks begin with."""
+        path = self.prepared.paths[ask][self.prepared.common :]
+        return self.prepared.lengths(path, rows, partners)
+
+
+def open_job(ticket: int, prepared: Prepared, kinds: Kinds) -> Job:
+    """Start a prepared order that has items: register its claims."""
+    order = prepared.order
+    rows = order.anchor_count
+    fresh = np.ones(rows, np.bool_)
+    weights = None if prepared.pairs is None else prepared.pairs.ends - prepared.pairs.begins
+    if weights is not None:
+        fresh &= weights > 0
+    builder = _Builder(prepared, kinds, fresh, weights)
+    paths = tuple(builder.path(ask) for ask in range(len(order.asks)))
+    key_level, key_groups = _key(paths[0], prepared)
+    job = Job(
+        ticket,
+        prepared,
+        paths,
+        tuple(builder.claims.values()),
+        tuple(builder.acquired),
+        fresh,
+        int(fresh.sum()),
+        order.items,
+        prepared.to_come,
+        key_level,
+        key_groups,
+    )
+    if key_groups is not None:
+        paths[0].steps[key_level].kind.keyed.append(job)
+    return job
+
+
+def close_job(job: Job) -> None:
+    """Withdraw a job's claims; nodes that they alone kept are kept for nothing from now on."""
+    for claim in job.claims:
+        for kind in claim.kinds:
+            kind.claims.remove(claim)
+    if job.key_groups is not None:
+        job.paths[0].steps[job.key_level].kind.keyed.remove(job)
+    job.left = 0
+    job.ready.clear()
+    job.opened = Open()
+
+
+def release_kinds(job: Job, kinds: Kinds) -> None:
+    """Give a closed job's kinds back, once no node of theirs is kept for it."""
+    for kind in reversed(job.kinds):
+        kinds.release(kind)
+
+
+def _key(path: Path, prepared: Prepared) -> tuple[int, Groups | None]:
+    """The last anchor segment before the partner's, by which fresh rows of this order are found."""
+    for level in reversed(range(path.fixed)):
+        if path.steps[level].side is not None:
+            groups = prepared.groups[path.arguments[level]]
+            return level, groups if groups.neighbours else None
+    return 0, None
+
+
+class _Builder:
+    """Builds an order's paths; the same claim serves all kinds that the same asks share by the same arguments."""
+
+    def __init__(
+        self, prepared: Prepared, kinds: Kinds, fresh: NDArray[np.bool_], weights: Ints | None
+    ) -> None:
+        self._prepared = prepared
+        self._kinds = kinds
+        self._fresh = fresh
+        self._weights = weights
+        self._reach = _reach(prepared.order.asks)
+        self.acquired: list[Kind] = []
+        self.claims: dict[tuple[tuple[int, ...], tuple[int, ...]], Claim] = {}
+
+    def path(self, ask: int) -> Path:
+        """One ask's path."""
+        prepared = self._prepared
+        parts = prepared.paths[ask]
+        fixed = fixed_parts(parts)
+        steps, kind = [], self._kinds.root
+        for part in parts:
+            kind, step = self._step(kind, part)
+            steps.append(step)
+        arguments = tuple(arguments_of(parts[: level + 1]) for level in range(fixed))
+        claims = tuple(self._claim(parts[: level + 1], steps[level].kind) for level in range(fixed))
+        common = tuple(_common(parts, other) for other in prepared.paths)
+        put = prepared.order.asks[ask]
+        following = {put.on_true, put.on_false} - {DONE}
+        hold = max((common[n] for n in following), default=0)
+        after = tuple(sorted(set().union(*(self._reach[n] for n in following))))
+        return Path(tuple(steps), fixed, arguments, claims, common, hold, after)
+
+    def _step(self, parent: Kind, part: Part) -> tuple[Kind, Step]:
+        match part:
+            case Literal(tokens):
+                side, kind = None, self._kinds.acquire(parent, tokens, None)
+            case Anchor(argument):
+                side = self._prepared.anchors[argument]
+                kind = self._kinds.acquire(parent, side.folder, side.column)
+            case Partner(argument):
+                side = self._prepared.partners[argument]
+                kind = self._kinds.acquire(parent, side.folder, side.column)
+        self.acquired.append(kind)
+        return kind, Step(kind, side, not isinstance(part, Partner))
+
+    def _claim(self, head: Sequence[Part], kind: Kind) -> Claim:
+        asks = tuple(n for n, path in enumerate(self._prepared.paths) if path[: len(head)] == tuple(head))
+        arguments = arguments_of(head)
+        claim = self.claims.get((arguments, asks))
+        if claim is None:
+            groups = self._prepared.groups[arguments]
+            program = range(len(self._reach))
+            before = tuple(not self._reach[n].isdisjoint(asks) for n in program)
+            after = tuple(
+                any(not self._reach[m].isdisjoint(asks) for m in _next(self._prepared.order.asks[n]))
+                for n in program
+            )
+            alone = groups.single and self._weights is None and self._steady(asks)
+            counts = None if alone else groups.totals(self._weights) * before[0]
+            claim = self.claims[arguments, asks] = Claim(groups, before, after, counts, self._fresh)
+        if kind not in claim.kinds:
+            claim.kinds.append(kind)
+            kind.claim(claim)
+        return claim
+
+    def _steady(self, asks: tuple[int, ...]) -> bool:
+        """Whether an item that wants these asks has one of them at all times, and so holds their prefix itself."""
+        program = self._prepared.order.asks
+        returns = (
+            m not in asks and not self._reach[m].isdisjoint(asks) for n in asks for m in _next(program[n])
+        )
+        return 0 in asks and not any(returns)
+
+
+def _next(ask: Ask) -> list[int]:
+    return [n for n in (ask.on_true, ask.on_false) if n != DONE]
+
+
+def _reach(asks: Sequence[Ask]) -> list[set[int]]:
+    """For each ask, itself and all that may follow."""
+    reach: list[set[int]] = [set() for _ in asks]
+    for n in reversed(range(len(asks))):
+        reach[n] = {n}.union(*(reach[m] for m in _next(asks[n])))
+    return reach
+
+
+def _common(path: Sequence[Part], other: Sequence[Part]) -> int:
+    pairs = zip(path, other, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(path), len(other)))

@@ -1,0 +1,241 @@
+"""A work order goes in; out comes the same order ready to be scheduled: rows sorted, grouped, measured.
+
+Rows are the anchors in the order of the prompts' first segments, so that prompts which begin alike are neighbours;
+likewise the pairs of a row are in the order of their partners' first segments. This may take a while for millions
+of rows and touches nothing that is shared, so it runs beside the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey_engine.prefill.api import Anchor, Argument, Literal, Part, Partner, WorkOrder
+from covey_engine.prefill.groups import Groups, Ints, Slots
+from covey_engine.prefill.orders import Column, Columns, Limits, check_lengths, check_shape
+
+HOLLOW = -1
+"""The slot that stands for all texts without tokens."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One argument: its column and a slot per row; texts without tokens share the slot HOLLOW."""
+
+    folder: str
+    column: Column
+    slots: Slots
+    hollow: bool
+
+    @staticmethod
+    def of(argument: Argument, column: Column) -> Side:
+        """The argument as it was submitted."""
+        slots = np.ascontiguousarray(argument.slots, np.int32)
+        hollow = column.lengths[slots] == 0
+        some = bool(hollow.any())
+        return Side(
+            argument.column, column, np.where(hollow, np.int32(HOLLOW), slots) if some else slots, some
+        )
+
+    def sorted(self, order: Ints | None) -> Side:
+        """The same in another order of rows."""
+        if order is None:
+            return self
+        return Side(self.folder, self.column, self.slots[order], self.hollow)
+
+    def lengths(self, rows: Ints) -> NDArray[np.int32]:
+        """Tokens of each row's text."""
+        slots = self.slots[rows]
+        lengths = self.column.lengths[slots]
+        return np.where(slots == HOLLOW, np.int32(0), lengths) if self.hollow else lengths
+
+
+@dataclass(frozen=True)
+class PairList:
+    """The pairs of each row: positions begins[row]..ends[row] - 1 of one list, in order of their partners.
+
+    items, partners: of each position, where they are not what `item` and `partner` compute.
+    """
+
+    begins: Ints
+    ends: Ints
+    width: int
+    rows: Ints | None
+    partners: Slots
+    items: NDArray[np.int64] | None
+
+    def partner(self, positions: Ints) -> Ints:
+        """The partner of each position."""
+        places = positions if not self.width else positions % self.width
+        return self.partners[places].astype(np.int64)
+
+    def item(self, positions: Ints, partners: Ints) -> Ints:
+        """The number that answers carry for each position."""
+        if not self.width:
+            return positions if self.items is None else self.items[positions]
+        rows = positions // self.width
+        return (rows if self.rows is None else self.rows[rows]) * self.width + partners
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An order ready to be scheduled.
+
+    anchors: by row, in the rows' order; partners: as submitted; original: each row's anchor, None where it is the
+    same; to_come: an upper bound of its tokens, see `own_lengths`.
+    """
+
+    order: WorkOrder
+    anchors: tuple[Side, ...]
+    partners: tuple[Side, ...]
+    original: Ints | None
+    pairs: PairList | None
+    groups: dict[tuple[int, ...], Groups]
+    common: int
+
+    @cached_property
+    def paths(self) -> tuple[tuple[Part, ...], ...]:
+        """Each ask's segments; literals without tokens left out."""
+        return tuple(_path(self.order, ask) for ask in range(len(self.order.asks)))
+
+    def lengths(self, parts: Sequence[Part], rows: Ints, partners: Ints | None) -> NDArray[np.int64]:
+        """Tokens of some segments together, per row (and partner)."""
+        total = np.zeros(len(rows), np.int64)
+        for part in parts:
+            match part:
+                case Literal(tokens):
+                    total += len(tokens)
+                case Anchor(argument):
+                    total += self.anchors[argument].lengths(rows)
+                case Partner(argument):
+                    assert partners is not None
+                    total += self.partners[argument].lengths(partners)
+        return total
+
+    @cached_property
+    def to_come(self) -> int:
+        """Tokens of all prompts, the segments that all asks begin with counted once a row."""
+        rows = np.arange(self.order.anchor_count)
+        total = int(self.lengths(self.paths[0][: self.common], rows, None).sum())
+        weights = None if self.pairs is None else self.pairs.ends - self.pairs.begins
+        for path in self.paths:
+            for part in path[self.common :]:
+                if isinstance(part, Partner):
+                    total += self._partner_total(part)
+                else:
+                    each = self.lengths((part,), rows, None)
+                    total += int(each.sum() if weights is None else (each * weights).sum())
+        return total
+
+    def _partner_total(self, part: Partner) -> int:
+        assert self.pairs is not None
+        lengths = self.partners[part.argument].lengths(np.arange(self.order.partner_count)).astype(np.int64)
+        if self.pairs.width:
+            return int(lengths.sum()) * self.order.anchor_count
+        counts = np.bincount(self.pairs.partners, minlength=len(lengths))
+        return int((counts * lengths).sum())
+
+
+def prepare(order: WorkOrder, columns: Columns, limits: Limits) -> Prepared:
+    """Open an order's columns and sort its rows. Raises EngineError, in one line, where it can never run."""
+    check_shape(order)
+    arguments = order.anchors + order.partners
+    opened: list[Column] = []
+    try:
+        for argument in arguments:
+            opened.append(columns.acquire(argument.column, argument.slots))
+        sides = [Side.of(argument, column) for argument, column in zip(arguments, opened, strict=True)]
+        return _sort(order, sides[: len(order.anchors)], sides[len(order.anchors) :], limits)
+    except BaseException:
+        for argument, _ in zip(arguments, opened, strict=False):
+            columns.release(argument.column)
+        raise
+
+
+def release(prepared: Prepared, columns: Columns) -> None:
+    """Give the order's columns back."""
+    for argument in prepared.order.anchors + prepared.order.partners:
+        columns.release(argument.column)
+
+
+def fixed_parts(path: Sequence[Part]) -> int:
+    """How many segments stand before the first of the partner's."""
+    return next((index for index, part in enumerate(path) if isinstance(part, Partner)), len(path))
+
+
+def arguments_of(parts: Sequence[Part]) -> tuple[int, ...]:
+    """The anchor arguments among segments, in their order."""
+    return tuple(part.argument for part in parts if isinstance(part, Anchor))
+
+
+def _path(order: WorkOrder, ask: int) -> tuple[Part, ...]:
+    parts = order.prefix + order.asks[ask].suffix
+    return tuple(part for part in parts if not isinstance(part, Literal) or part.tokens)
+
+
+def _sort(order: WorkOrder, anchors: list[Side], partners: list[Side], limits: Limits) -> Prepared:
+    paths = [_path(order, ask) for ask in range(len(order.asks))]
+    rows = np.arange(order.anchor_count)
+    if order.items:
+        plain = Prepared(order, tuple(anchors), tuple(partners), None, None, {}, 0)
+        for ask, path in enumerate(paths):
+            ours = [part for part in path if not isinstance(part, Partner)]
+            theirs = [part for part in path if isinstance(part, Partner)]
+            others = np.arange(order.partner_count)
+            left = plain.lengths(ours, rows, None)
+            check_lengths(order, ask, left, plain.lengths(theirs, others, others), limits)
+    fixed = [path[: fixed_parts(path)] for path in paths]
+    original = _ascending([anchors[argument].slots for argument in arguments_of(fixed[0])])
+    anchors = [side.sorted(original) for side in anchors]
+    groups: dict[tuple[int, ...], Groups] = {(): Groups(order.anchor_count)}
+    for path in fixed:
+        chain = arguments_of(path)
+        for length in range(1, len(chain) + 1):
+            head = chain[:length]
+            if head not in groups:
+                groups[head] = Groups(order.anchor_count, groups[head[:-1]], anchors[head[-1]].slots)
+    pairs = _pairs(order, paths[0], partners, original) if order.partners else None
+    common = next(
+        (n for n, parts in enumerate(zip(*fixed, strict=False)) if len(set(parts)) > 1), min(map(len, fixed))
+    )
+    return Prepared(order, tuple(anchors), tuple(partners), original, pairs, groups, common)
+
+
+def _ascending(keys: Sequence[Slots]) -> Ints | None:
+    """The order that sorts rows by their keys, the first foremost; None where they are sorted."""
+    if not keys:
+        return None
+    if len(keys) == 1:
+        return None if (np.diff(keys[0]) >= 0).all() else np.argsort(keys[0], kind="stable")
+    order = np.lexsort(keys[::-1])
+    return None if (np.diff(order) == 1).all() else order
+
+
+def _pairs(order: WorkOrder, path: Sequence[Part], partners: list[Side], original: Ints | None) -> PairList:
+    keys = [partners[part.argument].slots for part in path if isinstance(part, Partner)]
+    ranked = _ascending(list(keys))
+    count = order.partner_count
+    if order.pairs is None:
+        sequence = np.arange(count, dtype=np.int32) if ranked is None else ranked.astype(np.int32)
+        begins = np.arange(order.anchor_count) * count
+        return PairList(begins, begins + count, count, original, sequence, None)
+    offsets, indices = order.pairs.offsets, order.pairs.indices
+    begins = offsets[:-1] if original is None else offsets[:-1][original]
+    ends = offsets[1:] if original is None else offsets[1:][original]
+    ranks = indices
+    if ranked is not None:
+        rank = np.empty(count, np.int32)
+        rank[ranked] = np.arange(count, dtype=np.int32)
+        ranks = rank[indices]
+    falls = np.diff(ranks) < 0
+    inner = offsets[1:-1]
+    falls[inner[(inner > 0) & (inner < len(indices))] - 1] = False
+    if not falls.any():
+        return PairList(begins, ends, 0, None, indices, None)
+    anchors = np.repeat(np.arange(order.anchor_count), np.diff(offsets))
+    items = np.lexsort((ranks, anchors))
+    return PairList(begins, ends, 0, None, indices[items], items)

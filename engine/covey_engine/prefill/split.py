@@ -1,0 +1,116 @@
+"""One item whose prompt is longer than a chunk goes in; out comes a chunk with the next part of it.
+
+Parts become nodes of the tree, so they stay until the item's last part, which is computed as any other prompt is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey_engine.prefill import claims
+from covey_engine.prefill.api import Figures
+from covey_engine.prefill.batches import Batch
+from covey_engine.prefill.chunk import Chunk
+from covey_engine.prefill.flights import Flight
+from covey_engine.prefill.groups import Slots
+from covey_engine.prefill.jobs import Step
+from covey_engine.prefill.packing import Rows, assemble
+from covey_engine.prefill.prepare import HOLLOW
+from covey_engine.prefill.tree import Tree
+
+
+def remaining(item: Batch, tree: Tree) -> int:
+    """Tokens of the item's prompt that are not in the arena."""
+    assert item.held is not None
+    parts = item.job.prepared.paths[item.ask]
+    return int(item.job.prepared.lengths(parts, item.rows, item.partners)[0] - tree.end[item.held[0]])
+
+
+def launch_part(item: Batch, tokens: int, tree: Tree, answer_tokens: tuple[int, ...]) -> Flight:
+    """Compute the next `tokens` of the item's prompt, for which the arena has room; the item then holds them."""
+    assert item.held is not None
+    start = node = int(item.held[0])
+    path, again, left = item.job.paths[item.ask], 0, tokens
+    made: list[int] = []
+    texts: list[NDArray[np.int32]] = []
+    level, offset = int(tree.level[node]), int(tree.offset[node])
+    while left:
+        step, columns = path.steps[level], _columns(item, level)
+        text = _tokens(item, step)
+        count = min(left, len(text) - offset, tree.arena.largest)
+        if count == 0:
+            level, offset = level + 1, 0
+            continue
+        known = _lost(item, level, columns) - int(tree.end[node])
+        again += min(max(known, 0), count)
+        texts.append(text[offset : offset + count])
+        whole = offset + count == len(text)
+        node = _add(tree, node, count, level + whole, 0 if whole else offset + count)
+        if level < path.fixed:
+            slot = -1 if step.side is None else int(columns[-1][0])
+            tree.name(np.array([node]), step.kind, [slot], [tuple(int(column[0]) for column in columns)])
+        made.append(node)
+        left -= count
+        level, offset = (level + 1, 0) if whole else (level, offset + count)
+    tree.hold(np.array([node]), waiting=False)
+    tree.release(item.held, waiting=False)
+    item.held = np.array([node])
+    chunk = _chunk(np.array(made), np.concatenate(texts), start, tree)
+    costs = Figures(fresh_tokens=tokens, recomputed_tokens=again, attention_pairs=chunk.attention_pairs)
+    return Flight(chunk, [], [], {item.job: costs}, answer_tokens)
+
+
+def _chunk(nodes: NDArray[np.int64], tokens: NDArray[np.int32], start: int, tree: Tree) -> Chunk:
+    lengths = tree.length[nodes]
+    begin = np.cumsum(lengths) - lengths
+    rows = Rows(
+        length=lengths,
+        position=tree.end[nodes] - lengths,
+        address=tree.address[nodes],
+        parent=np.arange(len(nodes)) - 1,
+        begin=begin,
+        end=np.full(len(nodes), len(tokens)),
+    )
+    whole = np.array([0]), np.array([len(tokens)]), np.array([start])
+    return assemble(rows, tokens, whole, tree)
+
+
+def _add(tree: Tree, parent: int, count: int, level: int, offset: int) -> int:
+    length = np.array([count])
+    address = tree.arena.allocate(length)
+    end = tree.end[parent] + length
+    (node,) = tree.add(
+        np.array([parent]), address, length, end, np.array([level]), np.array([offset])
+    ).tolist()
+    return int(node)
+
+
+def _tokens(item: Batch, step: Step) -> NDArray[np.int32]:
+    if step.kind.tokens is not None:
+        return step.kind.tokens
+    assert step.kind.column is not None
+    slot = _slot(item, step)
+    return np.empty(0, np.int32) if slot == HOLLOW else step.kind.column.tokens(slot)
+
+
+def _slot(item: Batch, step: Step) -> int:
+    rows = item.rows if step.ours else item.partners
+    assert rows is not None
+    assert step.side is not None
+    return int(step.side.slots[rows[0]])
+
+
+def _columns(item: Batch, level: int) -> list[Slots]:
+    steps = item.job.paths[item.ask].steps[: level + 1]
+    return [np.array([_slot(item, step)], np.int32) for step in steps if step.side is not None]
+
+
+def _lost(item: Batch, level: int, columns: list[Slots]) -> int:
+    """Up to which position the item's prompt was computed before."""
+    lost = 0 if item.lost is None else int(item.lost[0])
+    path = item.job.paths[item.ask]
+    if level < path.fixed:
+        known = claims.recall(path.steps[level].kind, columns, 1)
+        lost = max(lost, 0 if known is None else int(known[0]))
+    return lost
