@@ -145,7 +145,3 @@ class TensorReader:
                 f"{self._source.path}: tensor {name!r} has size {list(tensor.shape)}, not {list(size)}"
             )
         return tensor.to(self._device, self._dtype).contiguous()
-
-    def stack(self, names: tuple[str, ...], rows: tuple[int, ...], *rest: int) -> Tensor:
-        """Several tensors, one under the other: `rows[i]` rows of `names[i]`."""
-        return torch.cat([self.read(name, count, *rest) for name, count in zip(names, rows, strict=True)])

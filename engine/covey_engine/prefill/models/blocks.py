@@ -19,7 +19,10 @@ from covey_engine.prefill.weights import TensorReader
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """weight: [outputs, inputs]; bias: [outputs] or None."""
+    """weight: [outputs, inputs], column by column in memory; bias: [outputs] or None.
+
+    That order in memory, and products of at most a few thousand columns, are what the CPU multiplies fastest.
+    """
 
     weight: Tensor
     bias: Tensor | None = None
@@ -67,9 +70,8 @@ def rotate(x: Tensor, phase: Tensor) -> None:
         x.copy_(torch.view_as_real(turned).flatten(-2))
 
 
-def gated(gate_up: Tensor) -> Tensor:
-    """SiLU of the left half times the right half; overwrites its argument."""
-    gate, up = gate_up.chunk(2, dim=-1)
+def gated(gate: Tensor, up: Tensor) -> Tensor:
+    """SiLU of the gate times `up`, in the gate's memory."""
     activated: Tensor = functional.silu(gate, inplace=True)
     return activated.mul_(up)
 
@@ -89,29 +91,18 @@ def read_qkv(reader: TensorReader, layer: str) -> Linear:
         parts = {n: reader.read(f"{layer}.self_attn.{n}_proj.{kind}", w, *columns) for n, w in widths.items()}
         return torch.cat([pair_rows(part, heads[n]) if n in heads else part for n, part in parts.items()])
 
-    return Linear(stacked("weight", shape.hidden), stacked("bias") if shape.attention_bias else None)
+    weight = stacked("weight", shape.hidden)
+    return Linear(_by_columns(weight), stacked("bias") if shape.attention_bias else None)
 
 
-def read_output(reader: TensorReader, layer: str) -> Linear:
-    """The projection of the attention's result."""
-    shape, name = reader.shape, f"{layer}.self_attn.o_proj"
-    bias = reader.read(f"{name}.bias", shape.hidden) if shape.attention_bias else None
-    return Linear(reader.read(f"{name}.weight", shape.hidden, shape.query_width), bias)
+def read_linear(reader: TensorReader, name: str, outputs: int, inputs: int, biased: bool) -> Linear:
+    """One projection."""
+    weight = _by_columns(reader.read(f"{name}.weight", outputs, inputs))
+    return Linear(weight, reader.read(f"{name}.bias", outputs) if biased else None)
 
 
-def read_gate_up(reader: TensorReader, layer: str) -> Linear:
-    """The gate and up projections as one."""
-    shape, names = reader.shape, (f"{layer}.mlp.gate_proj", f"{layer}.mlp.up_proj")
-    weights = [reader.read(f"{name}.weight", shape.intermediate, shape.hidden) for name in names]
-    biases = [reader.read(f"{name}.bias", shape.intermediate) for name in names] if shape.mlp_bias else None
-    return Linear(torch.cat(weights), None if biases is None else torch.cat(biases))
-
-
-def read_down(reader: TensorReader, layer: str) -> Linear:
-    """The projection of the MLP's result."""
-    shape, name = reader.shape, f"{layer}.mlp.down_proj"
-    bias = reader.read(f"{name}.bias", shape.hidden) if shape.mlp_bias else None
-    return Linear(reader.read(f"{name}.weight", shape.hidden, shape.intermediate), bias)
+def _by_columns(weight: Tensor) -> Tensor:
+    return weight.t().contiguous().t()
 
 
 @dataclass(frozen=True, eq=False)

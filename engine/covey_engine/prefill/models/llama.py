@@ -23,7 +23,8 @@ class Layer:
     qkv: Linear
     output: Linear
     mlp_norm: Tensor
-    gate_up: Linear
+    gate: Linear
+    up: Linear
     down: Linear
 
 
@@ -71,17 +72,22 @@ class Llama:
         return x
 
     def _mlp(self, layer: Layer, x: Tensor) -> None:
-        gate_up = layer.gate_up(rms_norm(x, layer.mlp_norm, self.shape.norm_epsilon))
-        layer.down.add_to(x, blocks.gated(gate_up))
+        normed = rms_norm(x, layer.mlp_norm, self.shape.norm_epsilon)
+        layer.down.add_to(x, blocks.gated(layer.gate(normed), layer.up(normed)))
 
 
 def _read_layer(reader: TensorReader, name: str) -> Layer:
-    hidden = reader.shape.hidden
+    shape, hidden = reader.shape, reader.shape.hidden
+
+    def linear(module: str, outputs: int, inputs: int, biased: bool) -> Linear:
+        return blocks.read_linear(reader, f"{name}.{module}", outputs, inputs, biased)
+
     return Layer(
         attention_norm=reader.read(f"{name}.input_layernorm.weight", hidden),
         qkv=blocks.read_qkv(reader, name),
-        output=blocks.read_output(reader, name),
+        output=linear("self_attn.o_proj", hidden, shape.query_width, shape.attention_bias),
         mlp_norm=reader.read(f"{name}.post_attention_layernorm.weight", hidden),
-        gate_up=blocks.read_gate_up(reader, name),
-        down=blocks.read_down(reader, name),
+        gate=linear("mlp.gate_proj", shape.intermediate, hidden, shape.mlp_bias),
+        up=linear("mlp.up_proj", shape.intermediate, hidden, shape.mlp_bias),
+        down=linear("mlp.down_proj", hidden, shape.intermediate, shape.mlp_bias),
     )

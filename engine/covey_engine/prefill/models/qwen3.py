@@ -25,7 +25,8 @@ class Layer:
     key_norm: Tensor
     output: Linear
     mlp_norm: Tensor
-    gate_up: Linear
+    gate: Linear
+    up: Linear
     down: Linear
 
 
@@ -78,21 +79,26 @@ class Qwen3:
         blocks.rotate(heads, phase)
 
     def _mlp(self, layer: Layer, x: Tensor) -> None:
-        gate_up = layer.gate_up(rms_norm(x, layer.mlp_norm, self.shape.norm_epsilon))
-        layer.down.add_to(x, blocks.gated(gate_up))
+        normed = rms_norm(x, layer.mlp_norm, self.shape.norm_epsilon)
+        layer.down.add_to(x, blocks.gated(layer.gate(normed), layer.up(normed)))
 
 
 def _read_layer(reader: TensorReader, name: str) -> Layer:
-    hidden, head_dim = reader.shape.hidden, reader.shape.head_dim
-    query_norm = reader.read(f"{name}.self_attn.q_norm.weight", head_dim)
-    key_norm = reader.read(f"{name}.self_attn.k_norm.weight", head_dim)
+    shape, hidden = reader.shape, reader.shape.hidden
+    query_norm = reader.read(f"{name}.self_attn.q_norm.weight", shape.head_dim)
+    key_norm = reader.read(f"{name}.self_attn.k_norm.weight", shape.head_dim)
+
+    def linear(module: str, outputs: int, inputs: int, biased: bool) -> Linear:
+        return blocks.read_linear(reader, f"{name}.{module}", outputs, inputs, biased)
+
     return Layer(
         attention_norm=reader.read(f"{name}.input_layernorm.weight", hidden),
         qkv=blocks.read_qkv(reader, name),
         query_norm=blocks.pair_rows(query_norm, 1),
         key_norm=blocks.pair_rows(key_norm, 1),
-        output=blocks.read_output(reader, name),
+        output=linear("self_attn.o_proj", hidden, shape.query_width, shape.attention_bias),
         mlp_norm=reader.read(f"{name}.post_attention_layernorm.weight", hidden),
-        gate_up=blocks.read_gate_up(reader, name),
-        down=blocks.read_down(reader, name),
+        gate=linear("mlp.gate_proj", shape.intermediate, hidden, shape.mlp_bias),
+        up=linear("mlp.up_proj", shape.intermediate, hidden, shape.mlp_bias),
+        down=linear("mlp.down_proj", hidden, shape.intermediate, shape.mlp_bias),
     )
