@@ -16,42 +16,43 @@ class Query:
 
 QUERIES = (
     Query(
-        "A filter: which of all 150 tickets come from customers who are about to leave?",
+        "A filter: which of the 150 tickets come from customers who may leave?",
         """\
 SELECT id, customer, priority, body
 FROM tickets
-WHERE AI_FILTER(PROMPT('Does the customer threaten to leave or ask for a refund? {0}', body))
+WHERE AI_FILTER(PROMPT('Is this customer about to cancel, to leave or to ask for the money back? {0}', body))
 ORDER BY id""",
     ),
     Query(
-        "Two filters in one WHERE, on the pressing tickets only: the ordinary predicate runs first",
+        "Two filters in one WHERE, on the pressing tickets only: ordinary predicates run first",
         """\
 SELECT id, customer, opened, body
 FROM tickets
 WHERE priority IN ('high', 'urgent')
-  AND AI_FILTER(PROMPT('Is the customer losing money because of this problem? {0}', body))
-  AND AI_FILTER(PROMPT('Has this problem happened more than once? {0}', body))
-ORDER BY opened""",
+  AND AI_FILTER(PROMPT('Is the writer of this message upset, angry or disappointed? {0}', body))
+  AND NOT AI_FILTER(PROMPT('Is the writer of this message pleased, amused or grateful? {0}', body))
+ORDER BY opened, id""",
     ),
     Query(
-        "An AI join: which known defect explains which urgent ticket?",
+        "An AI join: which known defect is behind which urgent ticket?",
         """\
 SELECT t.id, t.customer, d.description AS defect, t.body
 FROM tickets t
-JOIN defects d
-  ON AI_FILTER(PROMPT('A customer writes: {0} Is this the reason: {1}', t.body, d.description))
+JOIN defects d ON AI_FILTER(
+  PROMPT('Is the customer who writes {0} upset, angry or disappointed because of this: {1}', t.body, d.description),
+  {'anchor': 'd'})
 WHERE t.priority = 'urgent'
 ORDER BY t.id, d.id""",
     ),
     Query(
-        "A filter under a join with ordinary predicates and GROUP BY: where does equipment break?",
+        "A filter beside an ordinary join and GROUP BY: which equipment upsets people lately?",
         """\
 SELECT p.category, count(*) AS tickets, count(DISTINCT t.customer) AS customers
 FROM tickets t
 JOIN products p ON p.id = t.product_id
 WHERE t.opened >= DATE '2026-09-15'
   AND p.category NOT IN ('apps', 'platform')
-  AND AI_FILTER(PROMPT('Is a device broken or dangerous? {0}', t.body))
+  AND AI_FILTER(PROMPT('Is the writer of this message upset, angry or disappointed? {0}', t.body))
 GROUP BY p.category
 ORDER BY tickets DESC, p.category""",
     ),

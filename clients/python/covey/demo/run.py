@@ -14,7 +14,7 @@ from rich.table import Table
 
 from covey.connection import Connection, Error, connect
 from covey.demo.queries import QUERIES, Query
-from covey.demo.server import DATA, own_server
+from covey.demo.server import DATA, PROFILE, own_server
 from covey.errors import one_line
 from covey.figures import Run
 from covey.output import make_console, print_table
@@ -50,7 +50,9 @@ def run_demo(uri: str | None) -> int:
         if uri is None:
             console.print("Starting a server on a temporary folder …")
             uri = stack.enter_context(own_server())
-            console.print(f"It listens on {uri} after {time.monotonic() - began:.1f} s.")
+            console.print(
+                f"It listens on {uri} after {time.monotonic() - began:.1f} s; prompts follow the profile {PROFILE}."
+            )
         connection = stack.enter_context(connect(uri))
         outcomes = [ask(connection, number, query, console) for number, query in enumerate(QUERIES, 1)]
     summarize(outcomes, console)

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 DATA = Path(__file__).with_name("data")
+# On the demo's short tickets the embedded model says "no" to nearly everything in its default profile.
+PROFILE = "smollm2_question_first"
 START_SECONDS = 300.0  # the first start may have to fetch the model
 STOP_SECONDS = 15.0
 
@@ -29,7 +31,7 @@ def own_server() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="covey-demo-") as place:
         ready, log = Path(place, "ready"), Path(place, "server.log")
         command = [sys.executable, "-m", "covey", "serve", "--port", "0", "--ready-file", str(ready)]
-        command += ["--database", str(Path(place, "demo.duckdb")), "--data", str(DATA)]
+        command += ["--database", str(Path(place, "demo.duckdb")), "--data", str(DATA), "--profile", PROFILE]
         with log.open("w") as said:
             process = subprocess.Popen(
                 command, cwd=place, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
