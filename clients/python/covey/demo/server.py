@@ -64,6 +64,7 @@ def leaving_on_sigterm(process: subprocess.Popen[bytes], place: str) -> Iterator
     def listen() -> None:
         while number := os.read(heard, 1):
             if number[0] == signal.SIGTERM:
+                silence()
                 stop(process)
                 shutil.rmtree(place, ignore_errors=True)
                 os._exit(128 + signal.SIGTERM)
@@ -78,6 +79,13 @@ def leaving_on_sigterm(process: subprocess.Popen[bytes], place: str) -> Iterator
         signal.set_wakeup_fd(fd)
         signal.signal(signal.SIGTERM, before)
         os.close(told)
+
+
+def silence() -> None:
+    """Say no more: what fails from here on fails because the server is being stopped."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(nowhere, descriptor)
 
 
 def last_line(log: Path) -> str:
