@@ -119,7 +119,7 @@ def past_key_values(model: Any, join: Join, batch: int, repeats: int) -> Run:
                 rows = slice(start, start + batch)
                 suffixes = tensor(join.partners[rows])
                 cache = expanded(past, len(suffixes))
-                logits = model(suffixes, past_key_values=cache, logits_to_keep=1).logits
+                logits = model(suffixes, cache=cache, logits_to_keep=1).logits
                 margins[index, rows] = read(logits)
 
     name, tokens = (

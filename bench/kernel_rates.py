@@ -1,6 +1,6 @@
 """Shapes go in, the bandwidth of each memory-bound kernel comes out, beside the copy rate of the same device.
 
-    python bench/kernels.py [--rows 16384]
+    python bench/kernel_rates.py [--rows 16384]
 
 Shapes are those of Qwen3-4B; buffers rotate, so that no run finds its input in the cache.
 """
