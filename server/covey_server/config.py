@@ -41,7 +41,7 @@ class ServerConfig:
     port: int = setting(31337, "port to listen on; 0 picks a free one", low=0)
     profile: str = setting("", "prompt profile; empty: the default of the model's family")
     device: str = setting("auto", "where the model runs", choices=("auto", "cpu", "cuda"))
-    dtype: str = setting("auto", "numbers of the model", choices=("auto", "float32", "bfloat16"))
+    dtype: str = setting("auto", "numbers of the model", choices=("auto", "float32", "bfloat16", "fp8"))
     backend: str = setting("auto", "runner of the model", choices=("auto", "reference", "hopper"))
     arena_bytes: int = setting(0, "memory of the key-value arena; 0: sized by the device", low=0)
     chunk_tokens: int = setting(0, "tokens of one forward pass; 0: chosen by the device", low=0)

@@ -10,9 +10,9 @@ class EngineConfig:
     """Settings of the prefill engine.
 
     model: a local path, a Hugging Face folder or a GGUF file; device: "auto", "cpu" or "cuda"; dtype: "auto",
-    "float32" or "bfloat16"; backend: "auto", "reference" or "hopper"; arena_bytes: memory of the KV arena, 0 sizes it
-    from the device; chunk_tokens: tokens of one forward pass, 0 chooses by device; threads: CPU threads, 0 for all
-    cores; hang_seconds: a chunk that takes longer than this means the worker is lost.
+    "float32", "bfloat16" or "fp8" (backend hopper only); backend: "auto", "reference" or "hopper"; arena_bytes: memory
+    of the KV arena, 0 sizes it from the device; chunk_tokens: tokens of one forward pass, 0 chooses by device; threads:
+    CPU threads, 0 for all cores; hang_seconds: a chunk that takes longer than this means the worker is lost.
     """
 
     model: str

@@ -32,8 +32,13 @@ _CPU_ARENA_BYTES = 1 << 30
 def open_runner(config: EngineConfig) -> Runner:
     """Load the model and set up its runner. Raises ModelError, or OutOfDeviceMemory where it does not fit."""
     started = time.perf_counter()
-    if config.backend not in ("auto", "reference"):
-        raise ModelError(f"there is no backend {config.backend!r} (known: auto, reference)")
+    if config.backend not in ("auto", "reference", "hopper"):
+        raise ModelError(f"there is no backend {config.backend!r} (known: auto, reference, hopper)")
+    if config.backend == "hopper":
+        # The packages of its kernels are there only where this backend can run.
+        from covey_engine.prefill.hopper.runner import open_runner as open_hopper
+
+        return open_hopper(config)
     if config.threads:
         torch.set_num_threads(config.threads)
     device, dtype = _device(config.device), _dtype(config)
