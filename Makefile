@@ -29,7 +29,7 @@ $(SETUP): pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (the first time this downloads about 3 GB, most of it torch)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt uv
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[server,dev]'
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -c constraints.txt -e '.[server,dev]'
 	@touch $@
 
 $(MODEL): $(SETUP)

@@ -1,0 +1,168 @@
+"""AI statements through the real client on the embedded model: answers, figures, early errors, a killed worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import adbc_driver_flightsql.dbapi as dbapi
+import pandas
+import polars
+import psutil
+import pytest
+from support.serving import ServerProcess, serve
+from support.sql import rows, run, table
+
+ABOUT = "AI_FILTER(PROMPT('Is this about an animal? {0}', says))"
+RECOVERY_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server with the embedded model and a table of short texts, one of them NULL and two of them alike."""
+    folder = tmp_path_factory.mktemp("asked")
+    process = serve(folder, ready_seconds=180)
+    with dbapi.connect(process.uri, autocommit=True) as connection:
+        run(
+            connection,
+            "CREATE TABLE notes AS SELECT * FROM (VALUES (1, 'The owl hoots.'), (2, 'The bus is late.'), (3, NULL), "
+            "(4, 'The owl hoots.'), (5, '')) AS t(id, says)",
+        )
+        run(
+            connection,
+            "CREATE TABLE many AS SELECT range AS id, 'Row ' || range || repeat(' and more of it', 30) AS says "
+            "FROM range(400)",
+        )
+        run(connection, "CREATE TABLE odd AS SELECT 1 AS id, 'x'::BLOB AS bytes, [1, 2] AS list")
+        run(connection, "CREATE TABLE long AS SELECT 7 AS id, repeat('word ', 9000) AS body")
+    yield process
+    assert process.stop() == 0
+    assert "Traceback" not in process.output()
+
+
+@pytest.fixture
+def client(asked: ServerProcess) -> Iterator[dbapi.Connection]:
+    """A connection that commits each statement."""
+    with dbapi.connect(asked.uri, autocommit=True) as connection:
+        yield connection
+
+
+def test_equal_texts_get_equal_answers_and_null_gets_none(client: dbapi.Connection) -> None:
+    answers = dict(rows(client, f"SELECT id, {ABOUT} AS animal FROM notes ORDER BY id"))
+    assert answers[1] is not None
+    assert answers[1] == answers[4]
+    assert answers[3] is None
+    assert answers[5] is not None
+    kept = [row[0] for row in rows(client, f"SELECT id FROM notes WHERE {ABOUT} ORDER BY id")]
+    assert kept == [number for number, answer in answers.items() if answer]
+    dropped = [row[0] for row in rows(client, f"SELECT id FROM notes WHERE NOT {ABOUT} ORDER BY id")]
+    assert dropped == [number for number, answer in answers.items() if answer is False]
+
+
+def test_figures_count_each_distinct_text_once(client: dbapi.Connection) -> None:
+    sql = f"SELECT count(*) FROM notes WHERE {ABOUT} AND id > 0"
+    rows(client, sql)
+    found = rows(
+        client,
+        "SELECT prompts, prompt_tokens, fresh_tokens, shared_tokens, state FROM covey_queries "
+        f"WHERE sql = '{sql.replace(chr(39), chr(39) * 2)}'",
+    )
+    prompts, alone, fresh, shared, state = found[-1]
+    assert prompts == 3  # of five rows: one is NULL, two are alike
+    assert alone == fresh + shared
+    assert 0 < fresh < alone
+    assert state == "finished"
+
+
+def test_results_reach_arrow_pandas_and_polars(client: dbapi.Connection) -> None:
+    sql = f"SELECT id, {ABOUT} AS animal FROM notes WHERE id < 3 ORDER BY id"
+    arrow = table(client, sql)
+    assert arrow.column_names == ["id", "animal"]
+    assert pandas.read_sql(sql, client)["animal"].tolist() == arrow["animal"].to_pylist()
+    assert polars.read_database(sql, client)["animal"].to_list() == arrow["animal"].to_pylist()
+
+
+def test_parameters_reach_predicates_and_prompts(client: dbapi.Connection) -> None:
+    assert rows(client, f"SELECT count(*) FROM notes WHERE id = ? AND {ABOUT} IS NOT NULL", (2,)) == [(1,)]
+    asked = "SELECT AI_FILTER('Is this about an animal?', ?) IS NOT NULL"
+    assert rows(client, asked, ("The owl hoots.",)) == [(True,)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT * FROM notes WHERE AI_FILTER(PROMPT('Is it {0}?', sayz))", "sayz"),
+        ("SELECT * FROM nots WHERE AI_FILTER(PROMPT('Is it {0}?', says))", "nots"),
+        ("SELECT * FROM notes WHERE AI_FILTER(PROMPT('Is {0} like {1}?', says))", "{1}"),
+        ("SELECT * FROM odd WHERE AI_FILTER(PROMPT('Is it {0}?', bytes))", "bytes"),
+        ("SELECT * FROM odd WHERE AI_FILTER(PROMPT('Is it {0}?', list))", "list"),
+        ("SELECT AI_COMPLETE('write a poem') FROM notes", "AI_COMPLETE"),
+    ],
+)
+def test_a_wrong_statement_is_refused_before_any_cost(client: dbapi.Connection, sql: str, said: str) -> None:
+    with pytest.raises(dbapi.ProgrammingError) as caught:
+        rows(client, sql)
+    message = str(caught.value)
+    assert said in message
+    assert "\n" not in message.strip()
+    assert "Traceback" not in message
+    assert rows(client, "SELECT 1") == [(1,)]
+
+
+def test_a_text_longer_than_the_context_is_named(client: dbapi.Connection) -> None:
+    with pytest.raises(dbapi.ProgrammingError) as caught:
+        rows(client, "SELECT * FROM long WHERE AI_FILTER(PROMPT('Is it long? {0}', body))")
+    message = str(caught.value)
+    assert "8192" in message.replace(",", "")
+    assert "word word" in message
+    assert "Traceback" not in message
+
+
+def _worker(server: ServerProcess) -> int:
+    found = [
+        child.pid
+        for child in psutil.Process(server.pid).children(recursive=True)
+        if "covey_engine.prefill.worker" in " ".join(child.cmdline())
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_a_killed_worker_fails_its_query_and_the_next_one_works(
+    asked: ServerProcess, client: dbapi.Connection
+) -> None:
+    killed: list[float] = []
+
+    def kill() -> None:
+        time.sleep(2)
+        os.kill(_worker(asked), signal.SIGKILL)
+        killed.append(time.monotonic())
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(dbapi.Error, match="worker"):
+        rows(client, f"SELECT count(*) FROM many WHERE {ABOUT}")
+    killer.join()
+    assert rows(client, f"SELECT count(*) FROM notes WHERE {ABOUT} IS NOT NULL") == [(4,)]
+    seconds = time.monotonic() - killed[0]
+    print(f"answered {seconds:.1f} s after the kill")
+    assert seconds < RECOVERY_SECONDS
+
+
+def test_two_clients_ask_at_once(asked: ServerProcess) -> None:
+    answers: list[object] = []
+
+    def ask() -> None:
+        with dbapi.connect(asked.uri, autocommit=True) as connection:
+            answers.append(rows(connection, f"SELECT id, {ABOUT} FROM many WHERE id < 10 ORDER BY id"))
+
+    clients = [threading.Thread(target=ask) for _ in range(4)]
+    for one in clients:
+        one.start()
+    for one in clients:
+        one.join()
+    assert len(answers) == 4
+    assert all(answer == answers[0] for answer in answers)
