@@ -60,10 +60,12 @@ def leaving_on_sigterm(process: subprocess.Popen[bytes], place: str) -> Iterator
     """Stop the server, clear up and end at SIGTERM, even while the main thread waits inside the driver."""
     heard, told = os.pipe()
     os.set_blocking(told, False)
+    leaving = threading.Event()
 
     def listen() -> None:
         while number := os.read(heard, 1):
             if number[0] == signal.SIGTERM:
+                leaving.set()
                 silence()
                 stop(process)
                 shutil.rmtree(place, ignore_errors=True)
@@ -72,10 +74,14 @@ def leaving_on_sigterm(process: subprocess.Popen[bytes], place: str) -> Iterator
 
     # A handler of Python's runs only between two of its own steps, but its number is written at once.
     before, fd = signal.signal(signal.SIGTERM, lambda number, frame: None), signal.set_wakeup_fd(told)
-    threading.Thread(target=listen, daemon=True).start()
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
     try:
         yield
     finally:
+        if leaving.is_set():
+            # The main thread fails because its server is being stopped; the listener ends the process.
+            listener.join()
         signal.set_wakeup_fd(fd)
         signal.signal(signal.SIGTERM, before)
         os.close(told)
