@@ -181,7 +181,7 @@ class Scheduler:
         draft = self._draft()
         if draft is None:
             return self._launch_part()
-        if draft.starved and not draft.batches and not self._flights:
+        if draft.starved and not draft.batches and draft.long is None and not self._flights:
             # Nothing moves without memory: what is kept must give way.
             make_room(self._tree, self.arena.total // 2, np.zeros(1, np.int64), self._holders())
             draft = self._draft(force=True)
