@@ -52,7 +52,7 @@ class Retention:
     def __init__(self, outline: Outline, tree: Tree) -> None:
         self._outline = outline
         self._tree = tree
-        self._levels = [level for strip in outline.strips for level in _levels(outline, strip)]
+        self._levels = _levels(outline)
         self.again = self._lost_before()
         keep, others = self._wanted()
         self.address, self._stays = self._place(keep, others)
@@ -195,22 +195,38 @@ class Retention:
                 claim.lose(groups[~stays][wants], ends[wants])
 
 
-def _levels(outline: Outline, strip: Strip) -> list[_Level]:
-    """A strip's cells whose nodes may stay and be found again."""
-    found = []
-    batch, path = strip.batch, strip.path
-    for number, cell in enumerate(strip.cells):
-        level = cell.end - 1
-        if level >= path.fixed:
-            break
-        if not path.stands_out(level):
-            continue
-        items, nodes = outline.nodes_at(strip, number)
-        if len(nodes) == 0:
-            continue
-        kind, own, rows = path.steps[level].kind, path.claims[level], batch.rows[items]
-        columns = [batch.job.prepared.anchors[n].slots[rows] for n in path.arguments[level]]
-        groups = [(own, own.groups.of(rows))]
-        groups += [(claim, find(claim, columns, len(rows))) for claim in kind.claims if claim is not own]
-        found.append(_Level(kind, nodes, columns, groups))
+def _levels(outline: Outline) -> list[_Level]:
+    """The cells whose nodes may stay and be found again; each node once."""
+    found: list[_Level] = []
+    # Where a pair's segment looks like an anchor's, a node may be first needed by a prompt that cannot name it.
+    mixed = len(outline.strips) > 1 and any(strip.batch.partners is not None for strip in outline.strips)
+    named = np.zeros(len(outline.length), np.bool_) if mixed else None
+    for strip in outline.strips:
+        for number, cell in enumerate(strip.cells):
+            level = cell.end - 1
+            if level >= strip.path.fixed:
+                break
+            if strip.path.stands_out(level):
+                items, nodes = _nodes_of(outline, strip, number, named)
+                if len(nodes):
+                    found.append(_level(strip, level, items, nodes))
     return found
+
+
+def _nodes_of(outline: Outline, strip: Strip, cell: int, named: Flags | None) -> tuple[Ints, Ints]:
+    """The nodes of a strip's cell that no strip before it named: indices into the batch, and nodes."""
+    if named is None:
+        return outline.nodes_at(strip, cell)
+    nodes, items = np.unique(outline.current[strip.where, cell] - 1, return_index=True)
+    new = ~named[nodes]
+    named[nodes] = True
+    return items[new], nodes[new]
+
+
+def _level(strip: Strip, level: int, items: Ints, nodes: Ints) -> _Level:
+    batch, path = strip.batch, strip.path
+    kind, own, rows = path.steps[level].kind, path.claims[level], batch.rows[items]
+    columns = [batch.job.prepared.anchors[n].slots[rows] for n in path.arguments[level]]
+    groups = [(own, own.groups.of(rows))]
+    groups += [(claim, find(claim, columns, len(rows))) for claim in kind.claims if claim is not own]
+    return _Level(kind, nodes, columns, groups)
