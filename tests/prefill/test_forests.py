@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
-from covey_engine.prefill.api import Figures
+from covey_engine.prefill.api import Figures, YesNo
 from covey_engine.prefill.orders import Limits
 from covey_engine.prefill.scheduler import Scheduler
 from hypothesis import given, settings
-from support.fake_runner import FakeRunner
-from support.forests import Expected, Forest, expect, forests
+from support.fake_runner import FakeRunner, plain_margin
+from support.forests import Expected, Forest, build_forest, expect, forests
 
 
 def run(forest: Forest, expected: Expected) -> Figures:
@@ -67,5 +66,19 @@ def test_answers_are_exact_in_an_arena_that_is_barely_enough(forest: Forest) -> 
     assert expected.fresh_tokens <= needed <= expected.fresh_tokens + expected.slack
 
 
-def test_an_answer_depends_on_the_tokens_of_the_prompt() -> None:
-    assert np.isfinite([1.0]).all()
+@pytest.mark.parametrize(
+    ("seed", "size", "roomy"),
+    [
+        pytest.param(2625471629, 5, False, id="a prompt longer than a chunk is drawn when memory runs short"),
+        pytest.param(1892739140, 4, True, id="a pair's text stands where another ask has the anchor's"),
+    ],
+)
+def test_forests_that_failed_once(seed: int, size: int, roomy: bool) -> None:
+    forest = build_forest(seed, size, roomy)
+    run(forest, expect(forest.orders, forest.columns))
+
+
+@pytest.mark.parametrize("tokens", [(1, 2), (2, 1, 3), (1, 2, 4), (5, 2, 3), (1, 2, 3, 3)])
+def test_an_answer_depends_on_every_token_of_the_prompt(tokens: tuple[int, ...]) -> None:
+    readout = YesNo((3,), (4,))
+    assert plain_margin(tokens, readout) != plain_margin((1, 2, 3), readout)
