@@ -30,7 +30,9 @@ def land(
     index = np.concatenate(flight.answers)
     sizes = [len(batch) for batch in flight.batches]
     readouts = [batch.job.asks[batch.ask].readout for batch in flight.batches]
-    margins = reader.margins(logits[index], readouts, np.repeat(np.arange(len(sizes)), sizes))
+    distinct = {readout: number for number, readout in enumerate(dict.fromkeys(readouts))}
+    which = np.array([distinct[readout] for readout in readouts]).repeat(sizes)
+    margins = reader.margins(logits[index], tuple(distinct), which)
     let_go, withdrawn = [], set[Kind]()
     for batch, theirs in zip(flight.batches, np.split(margins, np.cumsum(sizes)[:-1]), strict=True):
         found[batch.job] += _answers(batch, theirs)
