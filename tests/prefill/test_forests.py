@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import deque
+from random import Random
 
-import numpy as np
 import pytest
-from covey_engine.prefill.api import Figures
+from covey_engine.prefill.api import Figures, YesNo
+from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.orders import Limits
 from covey_engine.prefill.scheduler import Scheduler
 from hypothesis import given, settings
-from support.fake_runner import FakeRunner
-from support.forests import Expected, Forest, expect, forests
+from hypothesis import strategies as st
+from support.fake_runner import FakeRunner, plain_margin
+from support.forests import Expected, Forest, build_forest, expect, forests
 
 
 def run(forest: Forest, expected: Expected) -> Figures:
@@ -67,5 +70,70 @@ def test_answers_are_exact_in_an_arena_that_is_barely_enough(forest: Forest) -> 
     assert expected.fresh_tokens <= needed <= expected.fresh_tokens + expected.slack
 
 
-def test_an_answer_depends_on_the_tokens_of_the_prompt() -> None:
-    assert np.isfinite([1.0]).all()
+def disturb(forest: Forest, expected: Expected, random: Random) -> None:
+    """Run a forest with chunks planned ahead, orders that come late, are cancelled, or are in a chunk that fails."""
+    runner = FakeRunner(forest.arena, forest.chunk)
+    scheduler = Scheduler(Limits(forest.arena, forest.chunk, 1 << 20), forest.columns.__getitem__)
+    late, orders = list(enumerate(forest.orders)), dict[int, int]()
+    flying: deque[tuple[Chunk, tuple[int, ...]]] = deque()
+    trouble = random.choice((0.0, 0.004, 0.02, 0.1))
+    missing, finished, dropped = dict(expected.margins), set[int](), set[int]()
+    while late or flying or scheduler.running:
+        if late and random.random() < 0.3:
+            index, order = late.pop(0)
+            orders[scheduler.submit(order)] = index
+        if scheduler.running and random.random() < trouble:
+            ticket = random.choice(scheduler.running)
+            scheduler.cancel(ticket)
+            dropped.add(ticket)
+        if flying and random.random() < trouble:
+            flying.clear()
+            dropped.update(scheduler.fail())
+            assert scheduler.arena.free == scheduler.arena.total
+            runner.forget([0], [forest.arena])
+        finished.update(report.ticket for report in scheduler.finish_empty())
+        chunk = scheduler.schedule() if len(flying) < random.randint(1, 2) else None
+        scheduler.check()
+        if chunk is not None:
+            flying.append((chunk, scheduler.answer_tokens))
+        elif flying:
+            chunk, tokens = flying.popleft()
+            runner.set_answer_tokens(tokens)
+            for report in scheduler.settle(runner.run(chunk), 1.0):
+                assert report.ticket not in dropped | finished
+                for answers in report.answers:
+                    for item, margin in zip(answers.items.tolist(), answers.margins.tolist(), strict=True):
+                        margin_due = missing.pop((orders[report.ticket], answers.ask, item))
+                        assert margin == pytest.approx(margin_due, abs=1e-5)
+                if report.finished:
+                    finished.add(report.ticket)
+            scheduler.check()
+        else:
+            assert not scheduler.running, "orders run, but no chunk of theirs can"
+    assert scheduler.arena.free == scheduler.arena.total
+    assert finished | dropped == orders.keys()
+    assert {index for index, _, _ in missing} <= {orders[ticket] for ticket in dropped}
+
+
+@settings(max_examples=150, deadline=None)
+@given(forests(), st.integers(0, 1 << 32))
+def test_what_is_not_dropped_is_answered_whatever_happens_to_the_others(forest: Forest, seed: int) -> None:
+    disturb(forest, expect(forest.orders, forest.columns), Random(seed))
+
+
+@pytest.mark.parametrize(
+    ("seed", "size", "roomy"),
+    [
+        pytest.param(2625471629, 5, False, id="a prompt longer than a chunk is drawn when memory runs short"),
+        pytest.param(1892739140, 4, True, id="a pair's text stands where another ask has the anchor's"),
+    ],
+)
+def test_forests_that_failed_once(seed: int, size: int, roomy: bool) -> None:
+    forest = build_forest(seed, size, roomy)
+    run(forest, expect(forest.orders, forest.columns))
+
+
+@pytest.mark.parametrize("tokens", [(1, 2), (2, 1, 3), (1, 2, 4), (5, 2, 3), (1, 2, 3, 3)])
+def test_an_answer_depends_on_every_token_of_the_prompt(tokens: tuple[int, ...]) -> None:
+    readout = YesNo((3,), (4,))
+    assert plain_margin(tokens, readout) != plain_margin((1, 2, 3), readout)

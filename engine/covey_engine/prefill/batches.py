@@ -69,17 +69,18 @@ class Open:
 
     def head(self, most: int) -> tuple[Ints, Ints]:
         """The next pairs, `most` at most: the row and the position of each."""
-        ends = np.cumsum(self.end - self.next)
-        used = int(np.searchsorted(ends, most)) + 1
-        counts = (self.end - self.next)[:used]
-        rows = np.repeat(self.rows[:used], counts)[:most]
-        starts = np.repeat(self.next[:used] - (ends[:used] - counts), counts)[:most]
+        counts = self.end - self.next
+        ends = counts.cumsum()
+        used = int(ends.searchsorted(most)) + 1
+        counts = counts[:used]
+        rows = self.rows[:used].repeat(counts)[:most]
+        starts = (self.next[:used] - (ends[:used] - counts)).repeat(counts)[:most]
         return rows, starts + np.arange(len(rows))
 
     def take(self, count: int) -> None:
         """Take the next pairs off."""
-        ends = np.cumsum(self.end - self.next)
-        gone = int(np.searchsorted(ends, count, "right"))
+        ends = (self.end - self.next).cumsum()
+        gone = int(ends.searchsorted(count, "right"))
         self.pairs -= count
         left = count - (int(ends[gone - 1]) if gone else 0)
         self.rows, self.next, self.end = self.rows[gone:], self.next[gone:], self.end[gone:]

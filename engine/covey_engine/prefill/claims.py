@@ -40,10 +40,14 @@ class Claim:
         left = self._fresh if self.counts is None else self.counts > 0
         return left[groups] & (groups >= 0)
 
+    def wants_one(self, group: int) -> bool:
+        """Whether one group has a claim left."""
+        return bool(self._fresh[group] if self.counts is None else self.counts[group] > 0)
+
     def drop(self, rows: Ints) -> bool:
         """Items of these rows claim no more; whether some group has no claim left now."""
         if self.counts is None:
-            return True
+            return False
         if self.groups.count == 1:
             self.counts[0] -= len(rows)
             return bool(self.counts[0] == 0)
@@ -69,34 +73,7 @@ class Claim:
         return np.where(groups >= 0, self._lost[groups], 0)
 
 
-def wanted(kind: Kind, columns: Sequence[Slots], size: int) -> NDArray[np.bool_]:
-    """Whether anybody may still want the prefixes with these slots, column by column."""
-    result = np.zeros(size, np.bool_)
-    for claim in kind.claims:
-        result |= claim.wants(_find(claim, columns, size))
-    return result
-
-
-def lose(kind: Kind, columns: Sequence[Slots], ends: Ints) -> None:
-    """Tell those who want these prefixes that they must be computed again."""
-    for claim in kind.claims:
-        groups = _find(claim, columns, len(ends))
-        wants = claim.wants(groups)
-        if wants.any():
-            claim.lose(groups[wants], ends[wants])
-
-
-def recall(kind: Kind, columns: Sequence[Slots], size: int) -> Ints | None:
-    """Up to which position each prefix was computed before and lost; None where none was."""
-    result = None
-    for claim in kind.claims:
-        groups = _find(claim, columns, size)
-        known = claim.recall(groups)
-        if known is not None:
-            result = known if result is None else np.maximum(result, known)
-    return result
-
-
-def _find(claim: Claim, columns: Sequence[Slots], size: int) -> Ints:
+def find(claim: Claim, columns: Sequence[Slots], size: int) -> Ints:
+    """The group of each of `size` prefixes with these slots, column by column; -1 where the claim has none."""
     groups = claim.groups.find(columns)
-    return groups if columns else np.repeat(groups, size)
+    return groups if columns else groups.repeat(size)

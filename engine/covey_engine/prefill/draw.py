@@ -44,11 +44,12 @@ class _Offer:
 
     def fitting(self, draft: Draft, want: int) -> int:
         """How many of the first items fit; one more than `want` allows, so that a slice is never empty."""
-        ends = np.cumsum(self.costs)
-        count = int(np.searchsorted(ends, draft.room, "right"))
-        count = min(count, int(np.searchsorted(ends, want, "right")) + 1)
+        ends = self.costs.cumsum()
+        count = int(ends.searchsorted(draft.room, "right"))
+        if want < draft.room:
+            count = min(count, int(ends.searchsorted(want, "right")) + 1)
         if self.kept is not None:
-            able = int(np.searchsorted(np.cumsum(self.kept), max(draft.memory, 0), "right"))
+            able = int(self.kept.cumsum().searchsorted(max(draft.memory, 0), "right"))
             if draft.force and not draft.batches:
                 able = max(able, 1)
             draft.starved |= able < count
@@ -60,10 +61,8 @@ class _Offer:
 class _Meeting:
     """Fresh rows of another job that meet rows which are drawn: with which of those, and their cost beside them."""
 
-    job: Job
+    offer: _Offer
     drivers: Ints
-    rows: Ints
-    costs: Ints
 
 
 class Drawer:
@@ -133,7 +132,7 @@ class Drawer:
         meetings = self._meetings(job, rows)
         own = offer.costs
         for meeting in meetings:
-            extra = np.bincount(meeting.drivers, meeting.costs, len(rows))
+            extra = np.bincount(meeting.drivers, meeting.offer.costs, len(rows))
             offer.costs = offer.costs + extra.astype(np.int64)
         count = offer.fitting(draft, want)
         if count == 0 and meetings:
@@ -175,25 +174,33 @@ class Drawer:
 
     def _offer(self, batch: Batch) -> _Offer:
         """Find the items' nodes and what they cost; items of one row share what comes before the partner."""
-        job, tree = batch.job, self._tree
-        path, parts = job.paths[batch.ask], job.prepared.paths[batch.ask]
-        held = np.zeros(len(batch), np.int64) if batch.held is None else batch.held
-        heads = np.ones(len(batch), np.bool_)
-        heads[1:] = (batch.rows[1:] != batch.rows[:-1]) | (held[1:] != held[:-1])
-        which = np.cumsum(heads) - 1
-        rows = batch.rows[heads]
-        nodes = descend(tree, path, rows, held[heads])
-        batch.nodes = nodes[which]
-        fixed = job.prepared.lengths(parts[: path.fixed], rows, None)
-        lengths = fixed[which] + job.prepared.lengths(parts[path.fixed :], batch.rows, batch.partners)
-        resident = tree.end[nodes]
-        shared = resident if path.fixed == len(parts) else np.maximum(resident, fixed)
-        base = np.where(heads, resident[which], shared[which])
+        path, rows, held = batch.job.paths[batch.ask], batch.rows, batch.held
+        if batch.partners is None:
+            batch.nodes = descend(self._tree, path, rows, held)
+            base = self._tree.end[batch.nodes]
+            lengths = path.start.lengths(rows, None) + np.zeros_like(base)
+        else:
+            base, lengths = self._share(batch)
         kept = None
         if path.after:
-            hold = job.prepared.lengths(parts[: path.hold], batch.rows, batch.partners)
-            kept = np.maximum(hold - base, 0)
+            kept = np.maximum(path.held.lengths(rows, batch.partners) - base, 0)
         return _Offer(batch, lengths, np.maximum(lengths - base, 1), kept)
+
+    def _share(self, batch: Batch) -> tuple[Ints, Ints]:
+        """Of pairs, find the nodes; how much of each is there once those before it are, and their lengths."""
+        path, rows, held = batch.job.paths[batch.ask], batch.rows, batch.held
+        changes = rows[1:] != rows[:-1]
+        if held is not None:
+            changes |= held[1:] != held[:-1]
+        heads = np.concatenate([[0], changes.nonzero()[0] + 1])
+        counts = np.diff(heads, append=len(rows))
+        nodes = descend(self._tree, path, rows[heads], None if held is None else held[heads])
+        batch.nodes = nodes.repeat(counts)
+        resident = self._tree.end[nodes]
+        fixed = np.broadcast_to(path.start.lengths(rows[heads], None), resident.shape)
+        base = np.maximum(resident, fixed).repeat(counts)
+        base[heads] = resident
+        return base, fixed.repeat(counts) + path.rest.lengths(rows, batch.partners)
 
     def _meetings(self, job: Job, rows: Ints) -> list[_Meeting]:
         """What other jobs still want of the same anchors."""
@@ -209,40 +216,44 @@ class Drawer:
         columns = [job.prepared.anchors[n].slots[rows] for n in job.paths[0].arguments[level]]
         assert other.key_groups is not None
         groups = other.key_groups.find(columns)
-        drivers = np.flatnonzero(groups >= 0)
-        begins, ends = other.key_groups.span(groups[drivers])
-        counts = ends - begins
-        drivers = np.repeat(drivers, counts)
-        theirs = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(len(drivers))
-        drivers, theirs = drivers[other.fresh[theirs]], theirs[other.fresh[theirs]]
+        drivers = (groups >= 0).nonzero()[0]
+        theirs = groups[drivers]
+        if not other.key_groups.single:
+            begins, ends = other.key_groups.span(theirs)
+            counts = ends - begins
+            drivers = drivers.repeat(counts)
+            theirs = (begins - (counts.cumsum() - counts)).repeat(counts) + np.arange(len(drivers))
+        fresh = other.fresh[theirs]
+        drivers, theirs = drivers[fresh], theirs[fresh]
         if len(theirs) == 0:
             return []
-        if (np.diff(theirs) <= 0).any():
+        if (theirs[1:] <= theirs[:-1]).any():
             theirs, first = np.unique(theirs, return_index=True)
             drivers = drivers[first]
         if other.prepared.pairs is not None:
-            return [_Meeting(other, drivers, theirs, np.zeros(len(theirs), np.int64))]
+            nothing = np.zeros(len(theirs), np.int64)
+            return [_Meeting(_Offer(Batch(other, 0, theirs, None, theirs), nothing, nothing, None), drivers)]
         offer = self._offer(other.batch_of(theirs))
-        shared = job.prepared.lengths(job.prepared.paths[0][: level + 1], rows[drivers], None)
-        costs = np.minimum(offer.costs, np.maximum(offer.lengths - shared, 1))
-        return [_Meeting(other, drivers, theirs, costs)]
+        shared = job.paths[0].until[level].lengths(rows[drivers], None)
+        offer.costs = np.minimum(offer.costs, np.maximum(offer.lengths - shared, 1))
+        return [_Meeting(offer, drivers)]
 
     def _join(self, meeting: _Meeting, draft: Draft, count: int) -> None:
         """Take in what meets the first `count` rows, as far as there is room."""
-        job = meeting.job
-        chosen = (meeting.drivers < count) & (np.cumsum(meeting.costs) <= draft.room)
-        rows = meeting.rows[chosen]
-        if len(rows) == 0:
+        offer = meeting.offer
+        job = offer.batch.job
+        chosen = (meeting.drivers < count) & (offer.costs.cumsum() <= draft.room)
+        batch = offer.batch if chosen.all() else offer.batch.part(chosen)
+        if len(batch) == 0:
             return
         if job.prepared.pairs is not None:
-            self._open(job, rows)
+            self._open(job, batch.rows)
             return
-        offer = self._offer(job.batch_of(rows))
-        job.begin(rows)
-        draft.batches.append(offer.batch)
-        draft.room -= int(meeting.costs[chosen].sum())
+        job.begin(batch.rows)
+        draft.batches.append(batch)
+        draft.room -= int(offer.costs[chosen].sum())
         if offer.kept is not None:
-            draft.memory -= int(offer.kept.sum())
+            draft.memory -= int(offer.kept[chosen].sum())
 
 
 def _most(job: Job, want: int) -> int:

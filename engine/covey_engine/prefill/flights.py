@@ -14,7 +14,7 @@ from covey_engine.prefill.groups import Ints
 from covey_engine.prefill.jobs import Job
 from covey_engine.prefill.kinds import Kind
 from covey_engine.prefill.outline import Outline, outline
-from covey_engine.prefill.packing import assemble, root_blocks, rows_of, token_ids
+from covey_engine.prefill.packing import assemble, roots_of, rows_of, token_ids
 from covey_engine.prefill.replay import replay
 from covey_engine.prefill.retain import Retention
 from covey_engine.prefill.tree import Tree
@@ -38,38 +38,42 @@ class Flight:
 def launch(batches: Sequence[Batch], tree: Tree, tokens: tuple[int, ...]) -> Flight:
     """Pack items into a chunk. From here on what nobody else wants is free, and items that may go on hold nodes."""
     plan = outline(batches, tree)
-    withdrawn = withdraw(batches)
+    withdrawn = _withdraw(batches)
     kept = Retention(plan, tree)
-    chunk = assemble(rows_of(plan, kept.address), token_ids(plan), root_blocks(plan), tree)
+    chunk = assemble(rows_of(plan, kept.address), token_ids(plan), roots_of(plan), tree)
     chunk, rows = replay(chunk, plan, tree)
     answers, index = _distinct(rows)
-    costs = _costs(plan, kept)
-    flight = Flight(replace(chunk, answers=answers.astype(np.int32)), [], [], costs, tokens)
+    flight = Flight(replace(chunk, answers=answers.astype(np.int32)), [], [], _costs(plan, kept), tokens)
     let_go = [plan.start]
     for strip in plan.strips:
         batch = strip.batch
-        path = batch.job.paths[batch.ask]
         before, batch.held = batch.held, None
-        if path.after:
-            batch.held = kept.deepest(strip, path.hold)
+        if strip.path.after:
+            batch.held = kept.deepest(strip, strip.path.hold)
             tree.hold(batch.held, waiting=True)
-            _remember(batch, kept.ends(strip, path.hold), tree)
+            _remember(batch, kept.ends(strip, strip.path.hold), tree)
         if before is not None:
             tree.release(before, waiting=False)
             let_go.append(before)
         flight.batches.append(batch)
         flight.answers.append(index[strip.where])
-    tree.prune(np.concatenate(let_go))
+    tree.prune(np.concatenate(let_go) if len(let_go) > 1 else plan.start)
     tree.sweep(withdrawn)
     return flight
 
 
-def withdraw(batches: Sequence[Batch]) -> set[Kind]:
-    """Withdraw the items' claims on what no later ask of theirs needs; kinds of which nodes may be free now."""
+def _withdraw(batches: Sequence[Batch]) -> set[Kind]:
+    """Withdraw the items' claims on what no later ask of theirs needs; kinds off their way whose nodes may be free."""
     found: set[Kind] = set()
     for batch in batches:
+        strays = batch.job.paths[batch.ask].strays
         for claim in batch.job.claims:
-            if claim.before[batch.ask] and not claim.after[batch.ask] and claim.drop(batch.rows):
+            if (
+                claim.before[batch.ask]
+                and not claim.after[batch.ask]
+                and claim.drop(batch.rows)
+                and claim in strays
+            ):
                 found.update(claim.kinds)
     return found
 
@@ -82,8 +86,10 @@ def restore(batches: Sequence[Batch]) -> None:
                 claim.restore(batch.rows)
 
 
-def _remember(batch: Batch, ends: Ints, tree: Tree) -> None:
+def _remember(batch: Batch, ends: Ints | None, tree: Tree) -> None:
     """Note how far prompts were computed whose nodes found no place in the arena."""
+    if ends is None:
+        return
     assert batch.held is not None
     dropped = tree.end[batch.held] < ends
     if dropped.any():
@@ -93,49 +99,57 @@ def _remember(batch: Batch, ends: Ints, tree: Tree) -> None:
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:
     """Ascending rows to read, and for each prompt the index of its own."""
-    rises = np.diff(rows)
-    if (rises > 0).all():
+    before, after = rows[:-1], rows[1:]
+    if (after > before).all():
         return rows, np.arange(len(rows))
-    if (rises >= 0).all():
-        first = np.concatenate([[True], rises > 0])
-        return rows[first], np.cumsum(first) - 1
     distinct, index = np.unique(rows, return_inverse=True)
     return distinct, index
 
 
 def _costs(plan: Outline, kept: Retention) -> dict[Job, Figures]:
     """What each job pays for: the nodes that its items were the first to ask for."""
+    once = (plan.row < 0).nonzero()[0] if plan.row.min() < 0 else np.empty(0, np.int64)
+    if len(once):
+        # Of prompts that end at one node, one is computed once more.
+        once = once[np.unique(plan.start[once], return_index=True)[1]]
     jobs = list(dict.fromkeys(strip.batch.job for strip in plan.strips))
+    pairs = plan.length * (2 * plan.position + plan.length + 1)
+    if len(jobs) == 1:
+        again = 0 if kept.again is None else int(kept.again.sum())
+        return {
+            jobs[0]: Figures(
+                len(plan.start),
+                int(plan.tokens.sum()),
+                plan.size + len(once),
+                again + len(once),
+                int(pairs.sum()) // 2 + int(plan.tokens[once].sum()),
+            )
+        }
     of_strip = np.array([jobs.index(strip.batch.job) for strip in plan.strips])
     of_prompt = of_strip[plan.strip_of]
     payer = of_prompt[plan.item]
-    if len(jobs) > 1 and plan.place is not None and len(payer):
+    if plan.place is not None and len(payer):
         of_place = np.empty(len(of_prompt), np.int64)
         of_place[plan.place] = of_prompt
         payer = of_place[plan.over(np.minimum, plan.place)]
-    again = np.flatnonzero(plan.row < 0)
-    if len(again):
-        # Of prompts that end at one node, one is computed once more.
-        again = again[np.unique(plan.start[again], return_index=True)[1]]
 
-    def by_job(owners: Ints, weights: Ints | None = None) -> list[int]:
+    def by_job(owners: Ints, weights: Ints | None) -> list[int]:
         totals: list[int] = np.bincount(owners, weights, len(jobs)).astype(np.int64).tolist()
         return totals
 
-    pairs = plan.length * plan.position + plan.length * (plan.length + 1) // 2
-    once, span = by_job(of_prompt[again]), by_job(of_prompt[again], plan.tokens[again])
+    nothing = [0] * len(jobs)
     columns = zip(
         jobs,
-        by_job(of_prompt),
+        by_job(of_prompt, None),
         by_job(of_prompt, plan.tokens),
         by_job(payer, plan.length),
-        by_job(payer, kept.again),
+        nothing if kept.again is None else by_job(payer, kept.again),
         by_job(payer, pairs),
-        once,
-        span,
+        by_job(of_prompt[once], None) if len(once) else nothing,
+        by_job(of_prompt[once], plan.tokens[once]) if len(once) else nothing,
         strict=True,
     )
     return {
-        job: Figures(prompts, tokens, fresh + one, recomputed + one, attention + keys)
+        job: Figures(prompts, tokens, fresh + one, recomputed + one, attention // 2 + keys)
         for job, prompts, tokens, fresh, recomputed, attention, one, keys in columns
     }

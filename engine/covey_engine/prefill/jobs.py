@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from covey_engine.prefill.batches import Batch, Open
 from covey_engine.prefill.claims import Claim
 from covey_engine.prefill.groups import Groups, Ints
 from covey_engine.prefill.kinds import Kind, Kinds
-from covey_engine.prefill.prepare import Prepared, Side, arguments_of, fixed_parts
+from covey_engine.prefill.prepare import Measure, Prepared, Side, arguments_of, fixed_parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,10 @@ class Path:
 
     fixed: how many steps do not depend on the partner; arguments: the anchor arguments up to each of those, in order;
     claims: the order's own claim on each. common: by ask, how many steps it begins with too; hold: the most that any
-    ask which may be next begins with; after: asks that may still come once this one is put.
+    ask which may be next begins with; after: asks that may still come once this one is put. strays: the order's claims
+    off this path; unheld: those and the ones beyond the first `hold` steps. Lengths: until: of the segments up to each
+    step that is fixed; start, rest: of those up to the partner's and of the others; held: of the first `hold` ones;
+    own: of those after what all asks begin with.
     """
 
     steps: tuple[Step, ...]
@@ -42,6 +45,19 @@ class Path:
     common: tuple[int, ...]
     hold: int
     after: tuple[int, ...]
+    strays: tuple[Claim, ...]
+    unheld: tuple[Claim, ...]
+    until: tuple[Measure, ...]
+    start: Measure
+    rest: Measure
+    held: Measure
+    own: Measure
+
+    def stands_out(self, level: int) -> bool:
+        """Whether the node that a step completes may have to stay by itself."""
+        if level >= self.fixed:
+            return self.hold == level + 1
+        return self.hold > level or self.claims[level].counts is not None or self.steps[level].kind.shared
 
 
 @dataclass(eq=False)
@@ -50,7 +66,7 @@ class Job:
 
     fresh: rows that nobody has taken yet, `left` of them; cursor: where the next search for them begins. opened: rows
     of a join of which some pairs are still to be taken; ready: items whose next ask is known, in batches. unsettled:
-    items that are not done. to_come: an upper bound of the tokens to compute. served: of its query, see `queue`.
+    items that are not done. to_come: an upper bound of the tokens to compute.
     """
 
     ticket: int
@@ -64,6 +80,7 @@ class Job:
     to_come: int
     key_level: int
     key_groups: Groups | None
+    common: Measure
     cursor: int = 0
     opened: Open = field(default_factory=Open)
     ready: deque[Batch] = field(default_factory=deque)
@@ -102,18 +119,16 @@ class Job:
         self.fresh[rows] = False
         self.left -= len(rows)
         self.cursor = (int(rows[-1]) + 1) % len(self.fresh)
-        parts = self.prepared.paths[0][: self.prepared.common]
-        self.to_come -= int(self.prepared.lengths(parts, rows, None).sum())
+        self.to_come -= self.common.total(rows, None)
 
     def batch_of(self, rows: Ints) -> Batch:
         """The first ask of a filter's rows."""
         original = self.prepared.original
         return Batch(self, 0, rows, None, rows if original is None else original[rows])
 
-    def own_lengths(self, ask: int, rows: Ints, partners: Ints | None) -> NDArray[np.int64]:
-        """Tokens of an ask's prompts after what all asks begin with."""
-        path = self.prepared.paths[ask][self.prepared.common :]
-        return self.prepared.lengths(path, rows, partners)
+    def skip(self, ask: int, rows: Ints, partners: Ints | None) -> None:
+        """These items need no more tokens for an ask."""
+        self.to_come -= self.paths[ask].own.total(rows, partners)
 
 
 def open_job(ticket: int, prepared: Prepared, kinds: Kinds) -> Job:
@@ -125,7 +140,7 @@ def open_job(ticket: int, prepared: Prepared, kinds: Kinds) -> Job:
     if weights is not None:
         fresh &= weights > 0
     builder = _Builder(prepared, kinds, fresh, weights)
-    paths = tuple(builder.path(ask) for ask in range(len(order.asks)))
+    paths = builder.paths()
     key_level, key_groups = _key(paths[0], prepared)
     job = Job(
         ticket,
@@ -139,6 +154,7 @@ def open_job(ticket: int, prepared: Prepared, kinds: Kinds) -> Job:
         prepared.to_come,
         key_level,
         key_groups,
+        prepared.measure(prepared.paths[0][: prepared.common]),
     )
     if key_groups is not None:
         paths[0].steps[key_level].kind.keyed.append(job)
@@ -186,8 +202,20 @@ class _Builder:
         self.acquired: list[Kind] = []
         self.claims: dict[tuple[tuple[int, ...], tuple[int, ...]], Claim] = {}
 
-    def path(self, ask: int) -> Path:
-        """One ask's path."""
+    def paths(self) -> tuple[Path, ...]:
+        """All asks' paths."""
+        paths = [self._path(ask) for ask in range(len(self._prepared.order.asks))]
+        every = tuple(self.claims.values())
+
+        def without(some: tuple[Claim, ...]) -> tuple[Claim, ...]:
+            return tuple(claim for claim in every if claim not in some)
+
+        return tuple(
+            replace(path, strays=without(path.claims), unheld=without(path.claims[: path.hold]))
+            for path in paths
+        )
+
+    def _path(self, ask: int) -> Path:
         prepared = self._prepared
         parts = prepared.paths[ask]
         fixed = fixed_parts(parts)
@@ -202,7 +230,22 @@ class _Builder:
         following = {put.on_true, put.on_false} - {DONE}
         hold = max((common[n] for n in following), default=0)
         after = tuple(sorted(set().union(*(self._reach[n] for n in following))))
-        return Path(tuple(steps), fixed, arguments, claims, common, hold, after)
+        return Path(
+            tuple(steps),
+            fixed,
+            arguments,
+            claims,
+            common,
+            hold,
+            after,
+            (),
+            (),
+            tuple(prepared.measure(parts[: level + 1]) for level in range(fixed)),
+            prepared.measure(parts[:fixed]),
+            prepared.measure(parts[fixed:]),
+            prepared.measure(parts[:hold]),
+            prepared.measure(parts[prepared.common :]),
+        )
 
     def _step(self, parent: Kind, part: Part) -> tuple[Kind, Step]:
         match part:

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.groups import Ints
+from covey_engine.prefill.groups import Ints, Slots
 from covey_engine.prefill.orders import Column
-from covey_engine.prefill.outline import Outline
+from covey_engine.prefill.outline import Cell, Outline
 from covey_engine.prefill.tree import Nodes, Tree
+
+Tokens = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,137 +32,160 @@ class Rows:
     end: Ints
 
 
+@dataclass(frozen=True, eq=False)
+class Roots:
+    """Runs of rows below one node of the arena each: first row, row after the last, node."""
+
+    begin: Ints
+    end: Ints
+    node: Nodes
+
+
 def rows_of(outline: Outline, address: Ints) -> Rows:
     """The nodes of an outline that have tokens."""
-    solid = outline.length > 0
-    if solid.all():
+    if outline.size == 0 or outline.length.min() > 0:
         return Rows(outline.length, outline.position, address, outline.parent, outline.begin, outline.end)
+    solid = outline.length > 0
     parent = outline.parent
     while True:
         hollow = (parent >= 0) & ~solid[parent]
         if not hollow.any():
             break
         parent = np.where(hollow, outline.parent[parent], parent)
-    index = np.cumsum(solid) - 1
+    index = solid.cumsum() - 1
     parent = np.where(parent >= 0, index[parent], -1)
     fields = (outline.length, outline.position, address, parent, outline.begin, outline.end)
     return Rows(*(field[solid] for field in fields))
 
 
-def assemble(rows: Rows, tokens: NDArray[np.int32], roots: tuple[Ints, Ints, Nodes], tree: Tree) -> Chunk:
-    """The chunk without answers.
+def roots_of(outline: Outline) -> Roots:
+    """Where the prompts' start nodes change."""
+    tops = (outline.parent < 0).nonzero()[0]
+    nodes = outline.start[outline.item[tops]]
+    if len(nodes) == 0 or (nodes[0] == nodes[-1] and (nodes == nodes[0]).all()):
+        return Roots(outline.begin[tops[:1]], np.full(min(len(nodes), 1), outline.size), nodes[:1])
+    changes = (nodes[1:] != nodes[:-1]).nonzero()[0] + 1
+    first = np.concatenate([tops[:1], tops[changes]])
+    begin = outline.begin[first]
+    end = np.concatenate([begin[1:], [outline.size]])
+    return Roots(begin, end, outline.start[outline.item[first]])
 
-    roots: by block of rows below one node of the arena, its first row, the row after its last, and the node.
-    """
-    size = len(tokens)
+
+def assemble(rows: Rows, tokens: Tokens, roots: Roots, tree: Tree) -> Chunk:
+    """The chunk without answers."""
+    size, count = len(tokens), len(rows.length)
     index = np.arange(size)
-    # Scratch addresses are row numbers, so that whatever is not kept stands side by side.
-    joined = np.zeros(len(rows.length), np.bool_)
-    behind = rows.address[:-1] + rows.length[:-1] == rows.address[1:]
-    joined[1:] = behind & (rows.parent[1:] == np.arange(len(rows.length) - 1))
-    heads = np.flatnonzero(~joined)
-    first = rows.begin[heads]
-    lengths = np.diff(np.append(first, size))
-    segments = np.stack([first, lengths, rows.address[heads]], 1)
-    seen = (first + lengths)[np.cumsum(~joined) - 1]
-    inner = np.flatnonzero(rows.end > seen)
-    below = np.stack([seen, rows.end - seen, rows.address, rows.length], 1)[inner]
+    # Scratch addresses are row numbers, so that what is not kept stands side by side.
+    apart = np.ones(count, np.bool_)
+    meets = rows.address[:-1] + rows.length[:-1] == rows.address[1:]
+    meets &= rows.parent[1:] == index[: max(count - 1, 0)]
+    np.logical_not(meets, out=apart[1:])
+    heads = apart.nonzero()[0]
+    segments = np.empty((len(heads), 3), np.int64)
+    first = segments[:, 0] = rows.begin[heads]
+    segments[:-1, 1] = first[1:]
+    segments[-1:, 1] = size
+    seen = segments[:, 1][apart.cumsum() - 1]
+    segments[:, 1] -= first
+    segments[:, 2] = rows.address[heads]
+    inner = (rows.end > seen).nonzero()[0]
+    below = np.empty((len(inner), 4), np.int64)
+    below[:, 0], below[:, 2], below[:, 3] = seen[inner], rows.address[inner], rows.length[inner]
+    below[:, 1] = rows.end[inner] - below[:, 0]
+    shift = rows.address - rows.begin
+    positions = (rows.position - rows.begin).repeat(rows.length)
+    positions += index
     return Chunk(
         tokens=tokens,
-        positions=(np.repeat(rows.position - rows.begin, rows.length) + index).astype(np.int32),
-        kv_address=np.repeat(rows.address[heads] - first, lengths) + index,
+        positions=positions.astype(np.int32),
+        kv_address=shift.repeat(rows.length) + index if shift.any() else index,
         segments=segments,
-        contexts=np.concatenate([_above(*roots, tree), below]),
+        contexts=np.concatenate([*_above(roots, tree), below]),
         answers=np.empty(0, np.int32),
     )
 
 
-def root_blocks(outline: Outline) -> tuple[Ints, Ints, Nodes]:
-    """Runs of rows that start from one node of the arena."""
-    tops = np.flatnonzero((outline.level == 0) & (outline.parent < 0))
-    begins = outline.begin[tops]
-    nodes = outline.start[outline.item[tops]]
-    changes = np.flatnonzero(np.concatenate([[True], nodes[1:] != nodes[:-1]])) if len(nodes) else tops
-    return begins[changes], np.append(begins[changes][1:], outline.size), nodes[changes]
-
-
-def _above(begins: Ints, ends: Ints, nodes: Nodes, tree: Tree) -> NDArray[np.int64]:
-    """Contexts for the nodes of the arena, those that neighbouring blocks share being one."""
-    chains = []
-    at = nodes
-    while at.any():
-        chains.append(at)
-        at = tree.parent[at]
-    # Aligned at the top, so that a shared ancestor has one column.
-    depth = len(chains)
-    chain = np.stack(chains, 1) if chains else np.zeros((len(nodes), 0), np.int64)
-    missing = np.count_nonzero(chain == 0, axis=1)
-    order = depth - 1 - np.arange(depth)[None, :] - missing[:, None]
-    aligned = np.where(order >= 0, np.take_along_axis(chain, np.maximum(order, 0), 1), 0) if depth else chain
+def _above(roots: Roots, tree: Tree) -> list[NDArray[np.int64]]:
+    """Contexts for the nodes of the arena, outermost first; one where neighbouring runs of rows share a node."""
     found = []
-    for column in aligned.T:
-        solid = column > 0
-        first = solid.copy()
-        first[1:] &= (column[1:] != column[:-1]) | (begins[1:] != ends[:-1])
-        starts = np.flatnonzero(first)
-        runs = np.cumsum(first)[solid] - 1
-        last = np.zeros(len(starts), np.int64)
-        last[runs] = ends[solid]
-        node = column[starts]
-        found.append(
-            np.stack([begins[starts], last - begins[starts], tree.address[node], tree.length[node]], 1)
-        )
-    result = np.concatenate(found) if found else np.zeros((0, 4), np.int64)
-    return result[result[:, 1] > 0]
+    at = roots.node
+    depths = tree.depth[at]
+    for depth in range(int(depths.max(initial=0)), 0, -1):
+        here = depths == depth
+        node = np.where(here, at, 0)
+        changed = np.ones(len(node), np.bool_)
+        np.not_equal(node[1:], node[:-1], out=changed[1:])
+        first = changed.nonzero()[0]
+        last = np.concatenate([first[1:], [len(node)]]) - 1
+        node = node[first]
+        contexts = np.empty((len(first), 4), np.int64)
+        contexts[:, 0] = roots.begin[first]
+        contexts[:, 1] = roots.end[last] - contexts[:, 0]
+        contexts[:, 2], contexts[:, 3] = tree.address[node], tree.length[node]
+        found.append(contexts[(node > 0) & (contexts[:, 1] > 0)])
+        at = np.where(here, tree.parent[at], at)
+        depths = np.where(here, depth - 1, depths)
+    return found[::-1]
 
 
-def token_ids(outline: Outline) -> NDArray[np.int32]:
+def token_ids(outline: Outline) -> Tokens:
     """The tokens of all rows."""
     tokens = np.empty(outline.size, np.int32)
-    which = outline.strip * outline.current.shape[1] + outline.level
+    depth = outline.current.shape[1]
+    which = outline.strip * depth + outline.level
     for number, strip in enumerate(outline.strips):
-        steps = strip.batch.job.paths[strip.batch.ask].steps[strip.first :]
-        for level, step in enumerate(steps):
-            nodes = np.flatnonzero(which == number * outline.current.shape[1] + level)
-            if len(nodes) == 0:
-                continue
-            begin, length = outline.begin[nodes], outline.length[nodes]
-            if step.kind.tokens is not None:
-                # The rest of a literal of which the arena has a part.
-                left = int(length[0])
-                if (length == left).all():
-                    tokens[begin[:, None] + np.arange(left)] = step.kind.tokens[
-                        len(step.kind.tokens) - left :
-                    ]
-                else:
-                    for at, count in zip(begin.tolist(), length.tolist(), strict=True):
-                        tokens[at : at + count] = step.kind.tokens[len(step.kind.tokens) - count :]
-                continue
-            assert step.kind.column is not None
-            _gather(tokens, step.kind.column, outline.slot[nodes], begin, length)
+        for level, cell in enumerate(strip.cells):
+            nodes = (which == number * depth + level).nonzero()[0]
+            if len(nodes):
+                _write(tokens, cell, outline.slot[nodes], outline.begin[nodes], outline.length[nodes])
     return tokens
 
 
-def _gather(
-    tokens: NDArray[np.int32], column: Column, slots: NDArray[np.int32], begin: Ints, length: Ints
-) -> None:
-    solid = length > 0
-    if not solid.all():
-        slots, begin, length = slots[solid], begin[solid], length[solid]
-    whole = column.lengths[slots] == length
+def _write(tokens: Tokens, cell: Cell, slots: Slots, begin: Ints, length: Ints) -> None:
+    """Write one cell's tokens for nodes that begin at rows `begin`."""
+    kind = cell.step.kind
+    length = length - cell.tail_length
+    if kind.tokens is not None:
+        _write_literal(tokens, kind.tokens, begin, length)
+    else:
+        assert kind.column is not None
+        _gather(tokens, kind.column, slots, begin, length)
+    at = begin + length
+    for tail in cell.tail:
+        tokens[at[:, None] + np.arange(len(tail))] = tail
+        at = at + len(tail)
+
+
+def _write_literal(tokens: Tokens, literal: Tokens, begin: Ints, length: Ints) -> None:
+    whole = length == len(literal)
     if not whole.all():
-        # The rest of a text of which the arena has a part.
+        # The arena has a part of it: this is the rest.
+        for at, count in zip(begin[~whole].tolist(), length[~whole].tolist(), strict=True):
+            tokens[at : at + count] = literal[len(literal) - count :]
+        begin = begin[whole]
+    tokens[begin[:, None] + np.arange(len(literal))] = literal
+
+
+def _gather(tokens: Tokens, column: Column, slots: Slots, begin: Ints, length: Ints) -> None:
+    whole = column.lengths[slots] == length
+    if not whole.all() or length.min() == 0:
+        # The arena has a part of it: this is the rest.
+        broken = (~whole & (length > 0)).nonzero()[0]
         for slot, at, count in zip(
-            slots[~whole].tolist(), begin[~whole].tolist(), length[~whole].tolist(), strict=True
+            slots[broken].tolist(), begin[broken].tolist(), length[broken].tolist(), strict=True
         ):
             tokens[at : at + count] = column.tokens(slot)[-count:]
-        slots, begin, length = slots[whole], begin[whole], length[whole]
-    if len(slots) == 0:
+        solid = whole & (length > 0)
+        slots, begin, length = slots[solid], begin[solid], length[solid]
+        if len(slots) == 0:
+            return
+    ends = length.cumsum()
+    total = int(ends[-1])
+    if begin[-1] + length[-1] - begin[0] == total:
+        column.gather(slots, tokens[begin[0] : begin[0] + total])
         return
-    ends = np.cumsum(length)
-    if begin[-1] - begin[0] == ends[-1] - length[-1]:
-        column.gather(slots, tokens[begin[0] : begin[0] + ends[-1]])
-        return
-    found = np.empty(ends[-1], np.int32)
+    found = np.empty(total, np.int32)
     column.gather(slots, found)
-    tokens[np.repeat(begin - (ends - length), length) + np.arange(len(found))] = found
+    spans = (begin - (ends - length)).repeat(length)
+    spans += np.arange(total)
+    tokens[spans] = found

@@ -47,11 +47,34 @@ class Side:
             return self
         return Side(self.folder, self.column, self.slots[order], self.hollow)
 
-    def lengths(self, rows: Ints) -> NDArray[np.int32]:
-        """Tokens of each row's text."""
-        slots = self.slots[rows]
+    def lengths_of(self, slots: Slots) -> NDArray[np.int32]:
+        """Tokens of the texts of some of the slots."""
         lengths = self.column.lengths[slots]
         return np.where(slots == HOLLOW, np.int32(0), lengths) if self.hollow else lengths
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """How long some segments are together: the literals, and the sides whose texts are in them."""
+
+    literals: int
+    anchors: tuple[Side, ...]
+    partners: tuple[Side, ...]
+
+    def lengths(self, rows: Ints, partners: Ints | None) -> Ints:
+        """Tokens per row (and partner); one number as an array of no dimension where all are alike."""
+        total = np.array(self.literals, np.int64)
+        for side in self.anchors:
+            total = total + side.lengths_of(side.slots[rows])
+        for side in self.partners:
+            assert partners is not None
+            total = total + side.lengths_of(side.slots[partners])
+        return total
+
+    def total(self, rows: Ints, partners: Ints | None) -> int:
+        """Tokens of all rows together."""
+        lengths = self.lengths(rows, partners)
+        return int(lengths) * len(rows) if lengths.ndim == 0 else int(lengths.sum())
 
 
 @dataclass(frozen=True)
@@ -86,7 +109,7 @@ class Prepared:
     """An order ready to be scheduled.
 
     anchors: by row, in the rows' order; partners: as submitted; original: each row's anchor, None where it is the
-    same; to_come: an upper bound of its tokens, see `own_lengths`.
+    same; to_come: an upper bound of its tokens.
     """
 
     order: WorkOrder
@@ -102,38 +125,31 @@ class Prepared:
         """Each ask's segments; literals without tokens left out."""
         return tuple(_path(self.order, ask) for ask in range(len(self.order.asks)))
 
-    def lengths(self, parts: Sequence[Part], rows: Ints, partners: Ints | None) -> NDArray[np.int64]:
-        """Tokens of some segments together, per row (and partner)."""
-        total = np.zeros(len(rows), np.int64)
-        for part in parts:
-            match part:
-                case Literal(tokens):
-                    total += len(tokens)
-                case Anchor(argument):
-                    total += self.anchors[argument].lengths(rows)
-                case Partner(argument):
-                    assert partners is not None
-                    total += self.partners[argument].lengths(partners)
-        return total
+    def measure(self, parts: Sequence[Part]) -> Measure:
+        """How long some segments are."""
+        literals = sum(len(part.tokens) for part in parts if isinstance(part, Literal))
+        anchors = tuple(self.anchors[part.argument] for part in parts if isinstance(part, Anchor))
+        partners = tuple(self.partners[part.argument] for part in parts if isinstance(part, Partner))
+        return Measure(literals, anchors, partners)
 
     @cached_property
     def to_come(self) -> int:
         """Tokens of all prompts, the segments that all asks begin with counted once a row."""
         rows = np.arange(self.order.anchor_count)
-        total = int(self.lengths(self.paths[0][: self.common], rows, None).sum())
+        total = self.measure(self.paths[0][: self.common]).total(rows, None)
         weights = None if self.pairs is None else self.pairs.ends - self.pairs.begins
         for path in self.paths:
             for part in path[self.common :]:
                 if isinstance(part, Partner):
                     total += self._partner_total(part)
                 else:
-                    each = self.lengths((part,), rows, None)
-                    total += int(each.sum() if weights is None else (each * weights).sum())
+                    each = self.measure((part,)).lengths(rows, None)
+                    total += int((each * (np.ones_like(rows) if weights is None else weights)).sum())
         return total
 
     def _partner_total(self, part: Partner) -> int:
         assert self.pairs is not None
-        lengths = self.partners[part.argument].lengths(np.arange(self.order.partner_count)).astype(np.int64)
+        lengths = self.measure((part,)).lengths(np.empty(0, np.int64), np.arange(self.order.partner_count))
         if self.pairs.width:
             return int(lengths.sum()) * self.order.anchor_count
         counts = np.bincount(self.pairs.partners, minlength=len(lengths))
@@ -186,8 +202,9 @@ def _sort(order: WorkOrder, anchors: list[Side], partners: list[Side], limits: L
             ours = [part for part in path if not isinstance(part, Partner)]
             theirs = [part for part in path if isinstance(part, Partner)]
             others = np.arange(order.partner_count)
-            left = plain.lengths(ours, rows, None)
-            check_lengths(order, ask, left, plain.lengths(theirs, others, others), limits)
+            left = plain.measure(ours).lengths(rows, None) + np.zeros(len(rows), np.int64)
+            right = plain.measure(theirs).lengths(others, others) + np.zeros(len(others), np.int64)
+            check_lengths(order, ask, left, right, limits)
     fixed = [path[: fixed_parts(path)] for path in paths]
     original = _ascending([anchors[argument].slots for argument in arguments_of(fixed[0])])
     anchors = [side.sorted(original) for side in anchors]

@@ -30,17 +30,19 @@ class MarginReader:
         self, logits: NDArray[np.float32], readouts: Sequence[YesNo], which: NDArray[np.integer]
     ) -> NDArray[np.float32]:
         """Margins [A] of logits [A, n]: `readouts[which[a]]` reads row a; NaN where it is not finite."""
+        if len(readouts) == 1 and len(which):
+            return self._read(logits, readouts[0])
         margins = np.full(len(logits), np.nan, np.float32)
         for index in np.unique(which):
-            yes, no = self._columns_of(readouts[index])
             rows = np.flatnonzero(which == index)
-            # float64: a margin is a difference of two nearly equal numbers where the answer is close.
-            chosen = logits[rows].astype(np.float64)
-            with np.errstate(invalid="ignore"):
-                margin = np.logaddexp.reduce(chosen[:, yes], axis=1) - np.logaddexp.reduce(
-                    chosen[:, no], axis=1
-                )
-            margins[rows] = np.where(np.isfinite(margin), margin, np.nan)
+            margins[rows] = self._read(logits[rows], readouts[index])
+        return margins
+
+    def _read(self, logits: NDArray[np.float32], readout: YesNo) -> NDArray[np.float32]:
+        yes, no = self._columns_of(readout)
+        with np.errstate(invalid="ignore"):
+            margins = (_log_sum(logits, yes) - _log_sum(logits, no)).astype(np.float32)
+        margins[~np.isfinite(margins)] = np.nan
         return margins
 
     def _columns_of(self, readout: YesNo) -> tuple[list[int], list[int]]:
@@ -57,3 +59,11 @@ class MarginReader:
         if absent:
             raise ValueError(f"the head was not cut to the {side} tokens {absent}")
         return [self._columns[token] for token in tokens]
+
+
+def _log_sum(logits: NDArray[np.float32], columns: list[int]) -> NDArray[np.float64]:
+    # float64: a margin is a difference of two nearly equal numbers where the answer is close.
+    if len(columns) == 1:
+        return logits[:, columns[0]].astype(np.float64)
+    total: NDArray[np.float64] = np.logaddexp.reduce(logits[:, columns].astype(np.float64), axis=1)
+    return total

@@ -16,9 +16,9 @@ from covey_engine.prefill.tree import Tree
 
 def replay(chunk: Chunk, outline: Outline, tree: Tree) -> tuple[Chunk, Ints]:
     """Add a row for each prompt that has none, one for prompts of the same node; all prompts' answer rows."""
-    missing = np.flatnonzero(outline.row < 0)
-    if len(missing) == 0:
+    if outline.row.min() >= 0:
         return chunk, outline.row
+    missing = (outline.row < 0).nonzero()[0]
     nodes, first, which = np.unique(outline.start[missing], return_index=True, return_inverse=True)
     size = len(chunk)
     rows = size + np.arange(len(nodes))

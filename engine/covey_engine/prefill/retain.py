@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill import claims
-from covey_engine.prefill.claims import Claim
+from covey_engine.prefill.claims import Claim, find
 from covey_engine.prefill.groups import Ints, Slots
 from covey_engine.prefill.kinds import Kind
 from covey_engine.prefill.outline import Outline, Strip
@@ -19,32 +18,41 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """The new nodes of one strip at one level, none depending on a partner; columns: their slots by column segment."""
+    """The new nodes of one cell, none depending on a partner.
+
+    columns: their slots by column segment; groups: for each claim on them, its groups, the order's own first.
+    """
 
     kind: Kind
-    own: Claim
-    rows: Ints
     nodes: Ints
     columns: list[Slots]
+    groups: list[tuple[Claim, Ints]]
 
-    def path(self, which: Flags) -> list[tuple[int, ...]]:
-        """The slots of some of the nodes, node by node."""
-        if not self.columns:
-            return [()] * int(which.sum())
-        return list(zip(*(column[which].tolist() for column in self.columns), strict=True))
+    def name(self, tree: Tree, which: Flags, nodes: Nodes, slots: Slots) -> None:
+        """Make some of the nodes findable."""
+        count = len(nodes)
+        paths: list[tuple[int, ...]] = [()] * count
+        if self.columns:
+            paths = list(zip(*(column[which].tolist() for column in self.columns), strict=True))
+        claimants: list[list[tuple[Claim, int]]] = [[] for _ in range(count)]
+        for claim, groups in self.groups:
+            for found, group in zip(claimants, groups[which].tolist(), strict=True):
+                if group >= 0:
+                    found.append((claim, group))
+        tree.name(nodes, self.kind, slots.tolist(), paths, claimants)
 
 
 class Retention:
     """What of one chunk stays in the arena.
 
     address: int64 [nodes], the row number as scratch for what does not stay; again: how many tokens of each node were
-    computed before.
+    computed before, None for none.
     """
 
     def __init__(self, outline: Outline, tree: Tree) -> None:
         self._outline = outline
         self._tree = tree
-        self._levels = [level for strip in outline.strips for level in _levels(outline, strip)]
+        self._levels = _levels(outline)
         self.again = self._lost_before()
         keep, others = self._wanted()
         self.address, self._stays = self._place(keep, others)
@@ -56,46 +64,55 @@ class Retention:
         """The deepest node of each item's prompt that stays, within its first `steps` steps."""
         if steps <= strip.first:
             return self._tree.climb(self._outline.start[strip.where], steps)
-        return self._node[self._outline.current[strip.where, steps - strip.first - 1] - 1]
+        found = self._nodes_after(strip, steps)
+        return self._outline.start[strip.where] if self._node is None else self._node[found]
 
-    def ends(self, strip: Strip, steps: int) -> Ints:
-        """The position after each item's first `steps` steps."""
+    def ends(self, strip: Strip, steps: int) -> Ints | None:
+        """The position after each item's first `steps` steps, if the chunk computes some of them."""
         if steps <= strip.first:
-            return np.zeros(len(strip.batch), np.int64)
-        nodes = self._outline.current[strip.where, steps - strip.first - 1] - 1
+            return None
+        nodes = self._nodes_after(strip, steps)
         return self._outline.position[nodes] + self._outline.length[nodes]
 
-    def _lost_before(self) -> Ints:
-        outline = self._outline
-        lost = np.zeros(len(outline.length), np.int64)
+    def _nodes_after(self, strip: Strip, steps: int) -> Ints:
+        nodes: Ints = self._outline.current[strip.where, strip.cell_after(steps)] - 1
+        return nodes
+
+    def _lost_before(self) -> Ints | None:
+        outline, lost = self._outline, None
         for level in self._levels:
-            known = claims.recall(level.kind, level.columns, len(level.nodes))
-            if known is not None:
-                lost[level.nodes] = known
-        if any(strip.batch.lost is not None for strip in outline.strips) and len(lost):
+            for claim, groups in level.groups:
+                known = claim.recall(groups)
+                if known is not None:
+                    lost = np.zeros(len(outline.length), np.int64) if lost is None else lost
+                    lost[level.nodes] = np.maximum(lost[level.nodes], known)
+        if any(strip.batch.lost is not None for strip in outline.strips) and len(outline.length):
             theirs = np.zeros(len(outline.start), np.int64)
             for strip in outline.strips:
                 if strip.batch.lost is not None:
                     theirs[strip.where] = strip.batch.lost
-            lost = np.maximum(lost, outline.over(np.maximum, theirs))
+            found = outline.over(np.maximum, theirs)
+            lost = found if lost is None else np.maximum(lost, found)
+        if lost is None:
+            return None
         again: Ints = np.clip(lost - outline.position, 0, outline.length)
         return again
 
-    def _wanted(self) -> tuple[Flags, Flags]:
+    def _wanted(self) -> tuple[Flags, Flags | None]:
         """Nodes that their items or their own order keep, and those that only other orders want."""
         outline = self._outline
         keep = np.zeros(len(outline.length), np.bool_)
-        others = keep.copy()
+        others: Flags | None = None
         for strip in outline.strips:
-            hold = strip.batch.job.paths[strip.batch.ask].hold - strip.first
-            if hold > 0:
-                keep[outline.current[strip.where, hold - 1] - 1] = True
+            if strip.path.hold > strip.first:
+                keep[self._nodes_after(strip, strip.path.hold)] = True
         for level in self._levels:
-            wanted = claims.wanted(level.kind, level.columns, len(level.nodes))
-            mine = wanted & level.own.wants(level.own.groups.of(level.rows))
-            keep[level.nodes[mine]] = True
-            others[level.nodes[wanted & ~mine]] = True
-        return self._with_parents(keep), self._with_parents(others)
+            (own, groups), *rest = level.groups
+            keep[level.nodes[own.wants(groups)]] = True
+            for claim, groups in rest:
+                others = np.zeros(len(keep), np.bool_) if others is None else others
+                others[level.nodes[claim.wants(groups)]] = True
+        return self._with_parents(keep), None if others is None else self._with_parents(others)
 
     def _with_parents(self, keep: Flags) -> Flags:
         parent = self._outline.parent
@@ -107,21 +124,22 @@ class Retention:
             above = parent[above]
         return keep & (self._outline.length > 0)
 
-    def _place(self, keep: Flags, others: Flags) -> tuple[Ints, Flags]:
+    def _place(self, keep: Flags, others: Flags | None) -> tuple[Ints, Flags]:
         outline, arena = self._outline, self._tree.arena
-        # What only others want later may not take the room that items on their way need.
-        wish = keep | others
-        if arena.free - int(outline.length[wish].sum()) < arena.total // 4:
-            wish = keep
-        address = outline.begin.copy()
-        stays = np.zeros(len(wish), np.bool_)
-        chosen = np.flatnonzero(wish)
+        if others is not None:
+            # What only others want later may not take the room that items on their way need.
+            wish = keep | others
+            if arena.free - int(outline.length[wish].sum()) >= arena.total // 4:
+                keep = wish
+        chosen = keep.nonzero()[0]
         if len(chosen) == 0:
-            return address, stays
+            return outline.begin, keep
+        address, stays = outline.begin.copy(), keep
         places = arena.allocate(outline.length[chosen])
-        stays[chosen] = places >= 0
-        if not stays[chosen].all():
+        if places.min() < 0:
             # A node is of use only below its parents.
+            stays = np.zeros(len(keep), np.bool_)
+            stays[chosen] = places >= 0
             useful = self._below_staying(stays)
             useless = stays[chosen] & ~useful[chosen]
             arena.release(places[useless], outline.length[chosen[useless]])
@@ -140,50 +158,75 @@ class Retention:
             useful[nodes] = useful[above] & passable[above]
         return useful
 
-    def _persist(self) -> Nodes:
-        """The deepest tree node at or above each node; adds those that stay."""
+    def _persist(self) -> Nodes | None:
+        """The deepest tree node at or above each node, None where that is its start; adds those that stay."""
         outline, tree = self._outline, self._tree
-        start = outline.start[outline.item]
         if not self._stays.any():
-            return start
-        first = np.array([strip.first for strip in outline.strips], np.int64)
-        found = start.copy()
+            return None
+        ends = np.zeros((len(outline.strips), outline.current.shape[1]), np.int64)
+        for number, strip in enumerate(outline.strips):
+            ends[number, : len(strip.cells)] = [cell.end for cell in strip.cells]
+        found = outline.start[outline.item]
         for level in range(outline.current.shape[1]):
-            nodes = np.flatnonzero(outline.level == level)
+            nodes = (outline.level == level).nonzero()[0]
             if level:
                 found[nodes] = found[outline.parent[nodes]]
             new = nodes[self._stays[nodes]]
             if len(new):
-                ends = outline.position[new] + outline.length[new]
-                depth = first[outline.strip[new]] + level + 1
-                found[new] = tree.add(found[new], self.address[new], outline.length[new], ends, depth)
+                positions = outline.position[new] + outline.length[new]
+                depth = ends[outline.strip[new], level]
+                found[new] = tree.add(found[new], self.address[new], outline.length[new], positions, depth)
         return found
 
     def _name(self, level: _Level) -> None:
         """Make nodes findable; tell those who want what does not stay."""
         stays = self._stays[level.nodes]
         if stays.any():
+            assert self._node is not None
             nodes = level.nodes[stays]
-            slots = self._outline.slot[nodes].tolist()
-            self._tree.name(self._node[nodes], level.kind, slots, level.path(stays))
-        if not stays.all():
-            gone = level.nodes[~stays]
-            ends = self._outline.position[gone] + self._outline.length[gone]
-            claims.lose(level.kind, [column[~stays] for column in level.columns], ends)
+            level.name(self._tree, stays, self._node[nodes], self._outline.slot[nodes])
+            if stays.all():
+                return
+        gone = level.nodes[~stays]
+        ends = self._outline.position[gone] + self._outline.length[gone]
+        for claim, groups in level.groups:
+            wants = claim.wants(groups[~stays])
+            if wants.any():
+                claim.lose(groups[~stays][wants], ends[wants])
 
 
-def _levels(outline: Outline, strip: Strip) -> list[_Level]:
-    """A strip's levels whose nodes may stay."""
-    batch = strip.batch
-    path = batch.job.paths[batch.ask]
-    found = []
-    for level in range(strip.first, path.fixed):
-        kind, own = path.steps[level].kind, path.claims[level]
-        if not kind.shared and own.counts is None and path.hold <= level:
-            continue
-        items, nodes = outline.nodes_at(strip, level - strip.first)
-        if len(nodes):
-            rows = batch.rows[items]
-            sides = (batch.job.prepared.anchors[n] for n in path.arguments[level])
-            found.append(_Level(kind, own, rows, nodes, [side.slots[rows] for side in sides]))
+def _levels(outline: Outline) -> list[_Level]:
+    """The cells whose nodes may stay and be found again; each node once."""
+    found: list[_Level] = []
+    # Where a pair's segment looks like an anchor's, a node may be first needed by a prompt that cannot name it.
+    mixed = len(outline.strips) > 1 and any(strip.batch.partners is not None for strip in outline.strips)
+    named = np.zeros(len(outline.length), np.bool_) if mixed else None
+    for strip in outline.strips:
+        for number, cell in enumerate(strip.cells):
+            level = cell.end - 1
+            if level >= strip.path.fixed:
+                break
+            if strip.path.stands_out(level):
+                items, nodes = _nodes_of(outline, strip, number, named)
+                if len(nodes):
+                    found.append(_level(strip, level, items, nodes))
     return found
+
+
+def _nodes_of(outline: Outline, strip: Strip, cell: int, named: Flags | None) -> tuple[Ints, Ints]:
+    """The nodes of a strip's cell that no strip before it named: indices into the batch, and nodes."""
+    if named is None:
+        return outline.nodes_at(strip, cell)
+    nodes, items = np.unique(outline.current[strip.where, cell] - 1, return_index=True)
+    new = ~named[nodes]
+    named[nodes] = True
+    return items[new], nodes[new]
+
+
+def _level(strip: Strip, level: int, items: Ints, nodes: Ints) -> _Level:
+    batch, path = strip.batch, strip.path
+    kind, own, rows = path.steps[level].kind, path.claims[level], batch.rows[items]
+    columns = [batch.job.prepared.anchors[n].slots[rows] for n in path.arguments[level]]
+    groups = [(own, own.groups.of(rows))]
+    groups += [(claim, find(claim, columns, len(rows))) for claim in kind.claims if claim is not own]
+    return _Level(kind, nodes, columns, groups)

@@ -78,6 +78,8 @@ class Scheduler:
             self._empty.append((self._tickets, prepared))
             return self._tickets
         job = open_job(self._tickets, prepared, self._kinds)
+        for claim in job.claims:
+            self._tree.attach(claim)
         self._jobs[job.ticket] = job
         self._shares.add(job)
         self._set_answer_tokens()
@@ -179,7 +181,7 @@ class Scheduler:
         draft = self._draft()
         if draft is None:
             return self._launch_part()
-        if draft.starved and not draft.batches and not self._flights:
+        if draft.starved and not draft.batches and draft.long is None and not self._flights:
             # Nothing moves without memory: what is kept must give way.
             make_room(self._tree, self.arena.total // 2, np.zeros(1, np.int64), self._holders())
             draft = self._draft(force=True)
@@ -232,6 +234,8 @@ class Scheduler:
     def _close(self, job: Job, let_go: list[NDArray[np.int64]]) -> None:
         del self._jobs[job.ticket]
         self._shares.remove(job)
+        for claim in job.claims:
+            self._tree.detach(claim)
         close_job(job)
         if let_go:
             self._tree.prune(np.concatenate(let_go))

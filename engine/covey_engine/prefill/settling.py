@@ -30,7 +30,9 @@ def land(
     index = np.concatenate(flight.answers)
     sizes = [len(batch) for batch in flight.batches]
     readouts = [batch.job.asks[batch.ask].readout for batch in flight.batches]
-    margins = reader.margins(logits[index], readouts, np.repeat(np.arange(len(sizes)), sizes))
+    distinct = {readout: number for number, readout in enumerate(dict.fromkeys(readouts))}
+    which = np.array([distinct[readout] for readout in readouts]).repeat(sizes)
+    margins = reader.margins(logits[index], tuple(distinct), which)
     let_go, withdrawn = [], set[Kind]()
     for batch, theirs in zip(flight.batches, np.split(margins, np.cumsum(sizes)[:-1]), strict=True):
         found[batch.job] += _answers(batch, theirs)
@@ -57,7 +59,7 @@ def _move_on(batch: Batch, margins: Margins, tree: Tree) -> set[Kind]:
     """Queue the items' next asks; kinds of which nodes may be free now."""
     job, ask = batch.job, batch.job.asks[batch.ask]
     path = job.paths[batch.ask]
-    job.to_come -= int(job.own_lengths(batch.ask, batch.rows, batch.partners).sum())
+    job.skip(batch.ask, batch.rows, batch.partners)
     if not path.after:
         job.unsettled -= len(batch)
         return set()
@@ -72,10 +74,10 @@ def _move_on(batch: Batch, margins: Margins, tree: Tree) -> set[Kind]:
         reachable = () if target == DONE else (target, *job.paths[target].after)
         for other in path.after:
             if other not in reachable:
-                job.to_come -= int(job.own_lengths(other, part.rows, part.partners).sum())
+                job.skip(other, part.rows, part.partners)
         for claim in job.claims:
             gone = target == DONE or not claim.before[target]
-            if claim.after[batch.ask] and gone and claim.drop(part.rows):
+            if claim.after[batch.ask] and gone and claim.drop(part.rows) and claim in path.unheld:
                 withdrawn.update(claim.kinds)
         if target == DONE:
             job.unsettled -= len(part)
@@ -92,6 +94,6 @@ def _queue(part: Batch, common: int, target: int, tree: Tree) -> None:
     tree.hold(held, waiting=False)
     lost = part.lost
     if lost is not None:
-        shared = job.prepared.lengths(job.prepared.paths[target][:common], part.rows, part.partners)
-        lost = np.minimum(lost, shared)
+        shared = job.prepared.measure(job.prepared.paths[target][:common])
+        lost = np.minimum(lost, shared.lengths(part.rows, part.partners))
     job.ready.append(Batch(job, target, part.rows, part.partners, part.items, held, lost))

@@ -50,7 +50,9 @@ class Shares:
         """Fill a draft."""
         drawn = {name: query.served for name, query in self._queries.items() if _waits(query)}
         share = max(draft.room // max(1, len(drawn)), draft.room // _SLICES, 1)
-        while drawn and draft.room > 0 and draft.long is None:
+        # A rest too small to be worth looking for what fits it stays empty.
+        rest = draft.room // 64
+        while drawn and draft.room > rest and draft.long is None:
             name = min(drawn, key=drawn.__getitem__)
             want = draft.room if len(drawn) == 1 else share
             got = self._draw(self._queries[name], draft, drawer, want)

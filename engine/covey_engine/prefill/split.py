@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill import claims
 from covey_engine.prefill.api import Figures
 from covey_engine.prefill.batches import Batch
 from covey_engine.prefill.chunk import Chunk
+from covey_engine.prefill.claims import Claim, find
 from covey_engine.prefill.flights import Flight
 from covey_engine.prefill.groups import Slots
 from covey_engine.prefill.jobs import Step
-from covey_engine.prefill.packing import Rows, assemble
+from covey_engine.prefill.packing import Roots, Rows, assemble
 from covey_engine.prefill.prepare import HOLLOW
 from covey_engine.prefill.tree import Tree
 
@@ -23,8 +23,9 @@ from covey_engine.prefill.tree import Tree
 def remaining(item: Batch, tree: Tree) -> int:
     """Tokens of the item's prompt that are not in the arena."""
     assert item.held is not None
-    parts = item.job.prepared.paths[item.ask]
-    return int(item.job.prepared.lengths(parts, item.rows, item.partners)[0] - tree.end[item.held[0]])
+    path = item.job.paths[item.ask]
+    length = path.start.total(item.rows, None) + path.rest.total(item.rows, item.partners)
+    return length - int(tree.end[item.held[0]])
 
 
 def launch_part(item: Batch, tokens: int, tree: Tree, answer_tokens: tuple[int, ...]) -> Flight:
@@ -42,14 +43,16 @@ def launch_part(item: Batch, tokens: int, tree: Tree, answer_tokens: tuple[int, 
         if count == 0:
             level, offset = level + 1, 0
             continue
-        known = _lost(item, level, columns) - int(tree.end[node])
+        claimants = _claimants(item, level, columns)
+        known = _lost(item, claimants) - int(tree.end[node])
         again += min(max(known, 0), count)
         texts.append(text[offset : offset + count])
         whole = offset + count == len(text)
         node = _add(tree, node, count, level + whole, 0 if whole else offset + count)
         if level < path.fixed:
             slot = -1 if step.side is None else int(columns[-1][0])
-            tree.name(np.array([node]), step.kind, [slot], [tuple(int(column[0]) for column in columns)])
+            slots = tuple(int(column[0]) for column in columns)
+            tree.name(np.array([node]), step.kind, [slot], [slots], [claimants])
         made.append(node)
         left -= count
         level, offset = (level + 1, 0) if whole else (level, offset + count)
@@ -72,8 +75,7 @@ def _chunk(nodes: NDArray[np.int64], tokens: NDArray[np.int32], start: int, tree
         begin=begin,
         end=np.full(len(nodes), len(tokens)),
     )
-    whole = np.array([0]), np.array([len(tokens)]), np.array([start])
-    return assemble(rows, tokens, whole, tree)
+    return assemble(rows, tokens, Roots(np.array([0]), np.array([len(tokens)]), np.array([start])), tree)
 
 
 def _add(tree: Tree, parent: int, count: int, level: int, offset: int) -> int:
@@ -106,11 +108,19 @@ def _columns(item: Batch, level: int) -> list[Slots]:
     return [np.array([_slot(item, step)], np.int32) for step in steps if step.side is not None]
 
 
-def _lost(item: Batch, level: int, columns: list[Slots]) -> int:
+def _claimants(item: Batch, level: int, columns: list[Slots]) -> list[tuple[Claim, int]]:
+    """Who may want the item's prompt up to a level, with the group."""
+    path = item.job.paths[item.ask]
+    if level >= path.fixed:
+        return []
+    found = [(claim, int(find(claim, columns, 1)[0])) for claim in path.steps[level].kind.claims]
+    return [(claim, group) for claim, group in found if group >= 0]
+
+
+def _lost(item: Batch, claimants: list[tuple[Claim, int]]) -> int:
     """Up to which position the item's prompt was computed before."""
     lost = 0 if item.lost is None else int(item.lost[0])
-    path = item.job.paths[item.ask]
-    if level < path.fixed:
-        known = claims.recall(path.steps[level].kind, columns, 1)
+    for claim, group in claimants:
+        known = claim.recall(np.array([group]))
         lost = max(lost, 0 if known is None else int(known[0]))
     return lost

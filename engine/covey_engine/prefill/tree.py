@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from covey_engine.prefill import claims
 from covey_engine.prefill.arena import Arena
+from covey_engine.prefill.claims import Claim, find
 from covey_engine.prefill.groups import Ints
 from covey_engine.prefill.kinds import Kind, key
 
@@ -25,12 +24,24 @@ class Tree:
     """Arrays by node number.
 
     parent; address, length: its range; end: position after its last token; level: how many segments of the prompt are
-    complete with it; offset: how many tokens of the next one are there too; holds: items that hold it; waiting: those
-    of them whose answer is not known; children: nodes under it. kinds, paths: its kind, and its slots by column
-    segment; None for prefixes that depend on a partner, which only their items can find.
+    complete with it; offset: how many tokens of the next one are there too; depth: nodes from the top, with itself;
+    holds: items that hold it; waiting: those of them whose answer is not known; children: nodes under it. By name, for
+    nodes that do not depend on a partner (others only their items can find): kinds, paths: its kind, and its slots by
+    column segment; claimants: who may want it, with the group.
     """
 
-    _FIELDS = ("parent", "address", "length", "end", "level", "offset", "holds", "waiting", "children")
+    _FIELDS = (
+        "parent",
+        "address",
+        "length",
+        "end",
+        "level",
+        "offset",
+        "depth",
+        "holds",
+        "waiting",
+        "children",
+    )
 
     def __init__(self, arena: Arena) -> None:
         self.arena = arena
@@ -40,6 +51,7 @@ class Tree:
         self.end: Ints
         self.level: Ints
         self.offset: Ints
+        self.depth: Ints
         self.holds: Ints
         self.waiting: Ints
         self.children: Ints
@@ -47,6 +59,7 @@ class Tree:
             setattr(self, name, np.zeros(256, np.int64))
         self.kinds: list[Kind | None] = [None] * 256
         self.paths: list[tuple[int, ...]] = [()] * 256
+        self.claimants: list[list[tuple[Claim, int]]] = [[]] * 256
         self._keys: list[int] = [0] * 256
         self._named = np.zeros(256, np.bool_)
         self._unused = np.arange(255, 0, -1, dtype=np.int64)
@@ -74,18 +87,47 @@ class Tree:
         self.end[nodes] = ends
         self.level[nodes] = levels
         self.offset[nodes] = offsets
+        self.depth[nodes] = self.depth[parents] + 1
         self.holds[nodes] = self.waiting[nodes] = self.children[nodes] = 0
         np.add.at(self.children, parents, 1)
         return nodes
 
-    def name(self, nodes: Nodes, kind: Kind, slots: Sequence[int], paths: Iterable[tuple[int, ...]]) -> None:
+    def name(
+        self,
+        nodes: Nodes,
+        kind: Kind,
+        slots: Sequence[int],
+        paths: Iterable[tuple[int, ...]],
+        claimants: Iterable[list[tuple[Claim, int]]],
+    ) -> None:
         """Make nodes findable by kind and slots, so that other items and orders meet there."""
         parents = self.parent[nodes].tolist()
-        for node, parent, slot, path in zip(nodes.tolist(), parents, slots, paths, strict=True):
-            self.kinds[node], self.paths[node] = kind, path
+        for node, parent, slot, path, wanted in zip(
+            nodes.tolist(), parents, slots, paths, claimants, strict=True
+        ):
+            self.kinds[node], self.paths[node], self.claimants[node] = kind, path, wanted
             self._keys[node] = key(parent, slot)
             kind.live[self._keys[node]] = node
         self._named[nodes] = True
+
+    def attach(self, claim: Claim) -> None:
+        """Let a new claim keep the nodes that it wants."""
+        for kind in claim.kinds:
+            nodes = list(kind.live.values())
+            columns = [
+                np.array(column, np.int32) for column in zip(*(self.paths[n] for n in nodes), strict=True)
+            ]
+            for node, group in zip(
+                nodes, find(claim, columns, len(nodes)).tolist() if nodes else (), strict=True
+            ):
+                if group >= 0:
+                    self.claimants[node].append((claim, group))
+
+    def detach(self, claim: Claim) -> None:
+        """Forget a claim that is withdrawn."""
+        for kind in claim.kinds:
+            for node in kind.live.values():
+                self.claimants[node] = [found for found in self.claimants[node] if found[0] is not claim]
 
     def hold(self, nodes: Nodes, waiting: bool) -> None:
         """Items take hold of nodes (0: of nothing)."""
@@ -109,15 +151,23 @@ class Tree:
 
     def prune(self, nodes: Nodes) -> None:
         """Free those of the nodes that nobody keeps, and then their parents likewise."""
-        nodes = np.unique(nodes)
-        while len(nodes):
+        while True:
             nodes = nodes[(self.holds[nodes] == 0) & (self.children[nodes] == 0) & (nodes > 0)]
-            nodes = self._unclaimed(nodes)
+            if len(nodes) > 1:
+                nodes = np.unique(nodes)
+            named = self._named[nodes]
+            if named.any():
+                kept = named.copy()
+                kept[named] = [self._wanted(node) for node in nodes[named].tolist()]
+                nodes = nodes[~kept]
             if len(nodes) == 0:
                 return
             parents = self.parent[nodes]
             self._remove(nodes)
-            nodes = np.unique(parents)
+            nodes = parents
+
+    def _wanted(self, node: int) -> bool:
+        return any(claim.wants_one(group) for claim, group in self.claimants[node])
 
     def sweep(self, kinds: Iterable[Kind]) -> None:
         """Free the nodes of some kinds that were kept for claims which are gone."""
@@ -128,9 +178,10 @@ class Tree:
     def evict(self, nodes: Nodes) -> None:
         """Drop nodes without children although they are kept; whoever holds them must take `parent` instead."""
         assert (self.children[nodes] == 0).all()
-        for kind, members in self._by_kind(nodes):
-            columns, ends = self._columns(kind, members), self.end[members]
-            claims.lose(kind, columns, ends)
+        for node in nodes[self._named[nodes]].tolist():
+            for claim, group in self.claimants[node]:
+                if claim.wants_one(group):
+                    claim.lose(np.array([group]), self.end[[node]])
         parents = self.parent[nodes]
         np.add.at(self.holds, parents, self.holds[nodes])
         np.add.at(self.waiting, parents, self.waiting[nodes])
@@ -147,38 +198,19 @@ class Tree:
         """Assert that nodes and arena agree: free + resident + reserved = total."""
         nodes = self.used()
         reserved = (self.holds[nodes] == self.waiting[nodes]) & (self.holds[nodes] > 0)
-        for kind, members in self._by_kind(nodes):
-            wanted = claims.wanted(kind, self._columns(kind, members), len(members))
-            reserved[np.isin(nodes, members[wanted])] = False
-        self.arena.check(self.address[nodes], self.length[nodes], reserved)
+        wanted = np.array([self._named[node] and self._wanted(node) for node in nodes.tolist()], np.bool_)
+        self.arena.check(self.address[nodes], self.length[nodes], reserved & ~wanted)
         kept = (self.holds[nodes] > 0) | (self.children[nodes] > 0)
-        for kind, members in self._by_kind(nodes[~kept]):
-            assert claims.wanted(kind, self._columns(kind, members), len(members)).all(), "kept for nobody"
-        assert self._named[nodes[~kept]].all(), "kept for nobody"
+        assert (kept | wanted).all(), "kept for nobody"
         counts = np.bincount(self.parent[nodes], minlength=len(self.parent))
         assert (counts[nodes] == self.children[nodes]).all()
-
-    def _unclaimed(self, nodes: Nodes) -> Nodes:
-        """Those of the nodes that no order claims."""
-        free = np.ones(len(nodes), np.bool_)
-        for kind, members in self._by_kind(nodes):
-            # A row that counts nothing and shares with nobody has begun, or it would have no node.
-            if kind.shared or any(claim.counts is not None for claim in kind.claims):
-                wanted = claims.wanted(kind, self._columns(kind, members), len(members))
-                free[np.isin(nodes, members[wanted])] = False
-        return nodes[free]
-
-    def _by_kind(self, nodes: Nodes) -> list[tuple[Kind, Nodes]]:
-        found: dict[Kind, list[int]] = {}
         for node in nodes[self._named[nodes]].tolist():
             kind = self.kinds[node]
             assert kind is not None
-            found.setdefault(kind, []).append(node)
-        return [(kind, np.array(members, np.int64)) for kind, members in found.items()]
-
-    def _columns(self, kind: Kind, nodes: Nodes) -> list[NDArray[np.int32]]:
-        paths = [self.paths[node] for node in nodes.tolist()]
-        return [np.array(column, np.int32) for column in zip(*paths, strict=True)]
+            columns = [np.array([slot], np.int32) for slot in self.paths[node]]
+            groups = [(claim, int(find(claim, columns, 1)[0])) for claim in kind.claims]
+            theirs = [(claim, group) for claim, group in self.claimants[node] if group >= 0]
+            assert sorted(map(repr, theirs)) == sorted(repr(found) for found in groups if found[1] >= 0)
 
     def _remove(self, nodes: Nodes) -> None:
         self.arena.release(self.address[nodes], self.length[nodes])
@@ -197,6 +229,7 @@ class Tree:
             setattr(self, name, np.concatenate([getattr(self, name), np.zeros(size, np.int64)]))
         self.kinds += [None] * size
         self.paths += [()] * size
+        self.claimants += [[]] * size
         self._keys += [0] * size
         self._named = np.concatenate([self._named, np.zeros(size, np.bool_)])
         self._unused = np.concatenate([np.arange(2 * size - 1, size - 1, -1, dtype=np.int64), self._unused])
