@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import torch
 from covey_engine.prefill.api import Anchor, Argument, Ask, Partner, WorkOrder, YesNo
-from covey_engine.prefill.client import EngineClient
 from covey_engine.prefill.config import EngineConfig
+from covey_engine.prefill.process.client import EngineClient
 from covey_engine.prefill.readout import MarginReader, answer_tokens
 from covey_storage.model_files import fetch_embedded
 from covey_storage.tokens import TokenColumnWriter

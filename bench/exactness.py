@@ -20,7 +20,7 @@ from covey_engine.operators.executor import Executor
 from covey_engine.operators.readout import readout
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.loader import open_runner
-from covey_engine.prefill.local import LocalEngine
+from covey_engine.prefill.process.local import LocalEngine
 from covey_planner.plan import PlanOptions, plan
 from covey_planner.profiles import load_profile
 from covey_storage.catalog import Database

@@ -22,7 +22,7 @@ from chunks import anchor_chunk, filter_chunk, join_chunk
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.hopper.runner import HopperRunner, open_runner
-from covey_engine.prefill.shape import ModelShape
+from covey_engine.prefill.models.shape import ModelShape
 from measure import copy_rate, energy
 from torch.profiler import ProfilerActivity, profile
 

@@ -27,7 +27,7 @@ from covey_engine.operators.template import tokenize
 from covey_engine.prefill import api
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.loader import open_runner
-from covey_engine.prefill.local import LocalEngine
+from covey_engine.prefill.process.local import LocalEngine
 from covey_planner.physical import AskStep, Domain, Question
 from covey_planner.profiles import PromptProfile, load_profile, load_profile_file, profile_names
 from covey_planner.prompts import filter_prompt, parse_template

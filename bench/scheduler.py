@@ -25,7 +25,6 @@ from collections.abc import Callable
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from covey_engine.prefill import wire
 from covey_engine.prefill.api import (
     Anchor,
     Argument,
@@ -37,9 +36,10 @@ from covey_engine.prefill.api import (
     YesNo,
 )
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.messages import Reports
-from covey_engine.prefill.orders import Limits
-from covey_engine.prefill.scheduler import Scheduler
+from covey_engine.prefill.process import wire
+from covey_engine.prefill.process.messages import Reports
+from covey_engine.prefill.scheduling.orders import Limits
+from covey_engine.prefill.scheduling.scheduler import Scheduler
 from numpy.typing import NDArray
 
 CHUNK = 16_384

@@ -28,7 +28,7 @@ from covey_server.query import AiSide
 from covey_server.server import Server
 
 if TYPE_CHECKING:
-    from covey_engine.prefill.client import EngineClient
+    from covey_engine.prefill.process.client import EngineClient
 
 USER_ERROR = 2
 """Exit code where something given is wrong."""
@@ -171,8 +171,8 @@ def _ai_side(
 
 def _engine(config: ServerConfig, files: ModelFiles) -> EngineClient:
     """Start the worker, which begins to load the model."""
-    from covey_engine.prefill.client import EngineClient
     from covey_engine.prefill.config import EngineConfig
+    from covey_engine.prefill.process.client import EngineClient
 
     return EngineClient(
         EngineConfig(

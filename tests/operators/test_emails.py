@@ -18,7 +18,7 @@ from covey_engine.prefill import api
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.loader import open_runner
-from covey_engine.prefill.local import LocalEngine
+from covey_engine.prefill.process.local import LocalEngine
 from covey_engine.prefill.runner import Runner
 from covey_planner.physical import AnchorText, Segment, Text
 from covey_planner.plan import PlanOptions, plan

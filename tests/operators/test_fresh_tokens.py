@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 from covey_engine.operators.executor import Executor
-from covey_engine.prefill.local import LocalEngine
+from covey_engine.prefill.process.local import LocalEngine
 from covey_planner.physical import AnchorText, AskStep, PartnerText, Question, Segment, Text
 from covey_planner.profiles import load_profile
 from covey_planner.prompts import Prompt, filter_prompt, join_prompt, parse_template

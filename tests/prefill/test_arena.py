@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from covey_engine.prefill.arena import Arena, Ints
+from covey_engine.prefill.scheduling.arena import Arena, Ints
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

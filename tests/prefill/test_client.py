@@ -25,9 +25,9 @@ from covey_engine.prefill.api import (
     WorkOrder,
     YesNo,
 )
-from covey_engine.prefill.client import EngineClient
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import Cancelled, EngineError, ModelError, OutOfDeviceMemory, WorkerCrashed
+from covey_engine.prefill.process.client import EngineClient
 from covey_storage.tokens import TokenColumnWriter, text_keys
 from support.fake_runner import plain_margin
 from support.fake_worker import HUNGRY, OPENER

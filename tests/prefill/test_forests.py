@@ -9,8 +9,8 @@ from random import Random
 import pytest
 from covey_engine.prefill.api import Figures, YesNo
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.orders import Limits
-from covey_engine.prefill.scheduler import Scheduler
+from covey_engine.prefill.scheduling.orders import Limits
+from covey_engine.prefill.scheduling.scheduler import Scheduler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fake_runner import FakeRunner, plain_margin

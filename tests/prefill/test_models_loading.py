@@ -13,7 +13,7 @@ import torch
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import ModelError, OutOfDeviceMemory
 from covey_engine.prefill.loader import open_runner
-from covey_engine.prefill.weights import open_source
+from covey_engine.prefill.models.weights import open_source
 from safetensors.torch import load_file, save_file
 from support import small_models
 from support.small_models import TOLERANCE, VOCABULARY, deviation, make_model, oracle_logits, run_all

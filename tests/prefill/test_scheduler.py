@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from covey_engine.prefill.api import Anchor, Argument, Ask, Figures, Literal, Partner, WorkOrder, YesNo
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.orders import Limits
-from covey_engine.prefill.scheduler import Scheduler
+from covey_engine.prefill.scheduling.orders import Limits
+from covey_engine.prefill.scheduling.scheduler import Scheduler
 from support.fake_runner import FakeRunner, plain_margin
 from support.memory_column import MemoryColumn
 

@@ -125,7 +125,7 @@ def _worker(server: ServerProcess) -> int:
     found = [
         child.pid
         for child in psutil.Process(server.pid).children(recursive=True)
-        if "covey_engine.prefill.worker" in " ".join(child.cmdline())
+        if "covey_engine.prefill.process.worker" in " ".join(child.cmdline())
     ]
     assert len(found) == 1
     return found[0]

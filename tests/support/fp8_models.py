@@ -15,7 +15,7 @@ import torch
 from covey_engine.prefill.hopper.weights import Weights
 from covey_engine.prefill.kernels.linear import Linear
 from covey_engine.prefill.kernels.precision import GROUP, Activation, Precision
-from covey_engine.prefill.weights import SafetensorsFolder
+from covey_engine.prefill.models.weights import SafetensorsFolder
 from safetensors.torch import load_file, save_file
 from support.hopper_kernels import relative_error, restored
 from torch import Tensor

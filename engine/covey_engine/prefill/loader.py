@@ -19,10 +19,10 @@ from covey_engine.prefill.errors import ModelError, OutOfDeviceMemory
 from covey_engine.prefill.models.llama import Llama
 from covey_engine.prefill.models.model import Model
 from covey_engine.prefill.models.qwen3 import Qwen3
+from covey_engine.prefill.models.shape import ModelShape
+from covey_engine.prefill.models.weights import TensorReader, open_source
 from covey_engine.prefill.reference import ReferenceRunner
 from covey_engine.prefill.runner import Runner
-from covey_engine.prefill.shape import ModelShape
-from covey_engine.prefill.weights import TensorReader, open_source
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _CHUNK_TOKENS = {"cpu": 512, "cuda": 16384}

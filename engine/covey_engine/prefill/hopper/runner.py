@@ -32,7 +32,7 @@ from covey_engine.prefill.kernels.flags import spoiled
 from covey_engine.prefill.kernels.linear import BlockGemm, deep_gemm
 from covey_engine.prefill.kernels.merge import MERGED
 from covey_engine.prefill.kernels.precision import Precision
-from covey_engine.prefill.shape import ModelShape
+from covey_engine.prefill.models.shape import ModelShape
 
 CHUNK_TOKENS = 16384
 """Tokens of one pass where the configuration does not say: ran faster than 65,536 on an H200."""

@@ -16,8 +16,8 @@ from covey_engine.prefill.errors import ModelError
 from covey_engine.prefill.kernels.linear import Bf16Linear, BlockGemm, BlockLinear, Linear, quantize_rows
 from covey_engine.prefill.kernels.precision import GROUP, Precision
 from covey_engine.prefill.kernels.rotary import HeadNorms, Phases
-from covey_engine.prefill.shape import ModelShape
-from covey_engine.prefill.weights import SafetensorsFolder, TensorReader, TensorSource, open_source
+from covey_engine.prefill.models.shape import ModelShape
+from covey_engine.prefill.models.weights import SafetensorsFolder, TensorReader, TensorSource, open_source
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from covey_engine.prefill.kernels.precision import (
     block_scales_in,
     scale_elements,
 )
-from covey_engine.prefill.shape import ModelShape
+from covey_engine.prefill.models.shape import ModelShape
 
 PACKED = 2
 """Packed keys that there is room for, as a multiple of a chunk's rows."""

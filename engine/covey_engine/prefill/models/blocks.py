@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from covey_engine.prefill.shape import ModelShape
-from covey_engine.prefill.weights import TensorReader
+from covey_engine.prefill.models.shape import ModelShape
+from covey_engine.prefill.models.weights import TensorReader
 
 
 @dataclass(frozen=True, eq=False)

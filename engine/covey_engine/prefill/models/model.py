@@ -7,7 +7,7 @@ from typing import Protocol
 from torch import Tensor
 
 from covey_engine.prefill.models.blocks import Vocabulary
-from covey_engine.prefill.shape import ModelShape
+from covey_engine.prefill.models.shape import ModelShape
 
 
 class Attention(Protocol):

@@ -12,7 +12,7 @@ from torch import Tensor
 from covey_engine.prefill.models import blocks
 from covey_engine.prefill.models.blocks import Linear, rms_norm
 from covey_engine.prefill.models.model import Attention
-from covey_engine.prefill.weights import TensorReader
+from covey_engine.prefill.models.weights import TensorReader
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,12 +17,12 @@ import sys
 import threading
 import time
 
-from covey_engine.prefill import wire
 from covey_engine.prefill.api import EngineInfo, Running, WorkOrder
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import EngineError, WorkerCrashed
-from covey_engine.prefill.messages import Accepted, Cancel, Failed, Load, Ready, Reports, Submit
-from covey_engine.prefill.running import Outcome
+from covey_engine.prefill.process import wire
+from covey_engine.prefill.process.messages import Accepted, Cancel, Failed, Load, Ready, Reports, Submit
+from covey_engine.prefill.process.running import Outcome
 
 _OPENER = "covey_engine.prefill.loader:open_runner"
 _ATTEMPTS = 3
@@ -135,7 +135,7 @@ class EngineClient:
                 sys.executable,
                 "-P",
                 "-m",
-                "covey_engine.prefill.worker",
+                "covey_engine.prefill.process.worker",
                 str(theirs.fileno()),
                 self._opener,
             ]

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey_engine.prefill.api import Figures
-from covey_engine.prefill.batches import Batch
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.claims import Claim, find
-from covey_engine.prefill.flights import Flight
-from covey_engine.prefill.groups import Slots
-from covey_engine.prefill.jobs import Step
-from covey_engine.prefill.packing import Roots, Rows, assemble
-from covey_engine.prefill.prepare import HOLLOW
-from covey_engine.prefill.tree import Tree
+from covey_engine.prefill.scheduling.batches import Batch
+from covey_engine.prefill.scheduling.claims import Claim, find
+from covey_engine.prefill.scheduling.flights import Flight
+from covey_engine.prefill.scheduling.groups import Slots
+from covey_engine.prefill.scheduling.jobs import Step
+from covey_engine.prefill.scheduling.packing import Roots, Rows, assemble
+from covey_engine.prefill.scheduling.prepare import HOLLOW
+from covey_engine.prefill.scheduling.tree import Tree
 
 
 def remaining(item: Batch, tree: Tree) -> int:

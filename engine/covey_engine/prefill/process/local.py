@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable
 
 from covey_engine.prefill.api import EngineInfo, Running, WorkOrder
-from covey_engine.prefill.core import Core
 from covey_engine.prefill.errors import EngineError
-from covey_engine.prefill.orders import Column, open_token_column
+from covey_engine.prefill.process.core import Core
+from covey_engine.prefill.process.running import Outcome
 from covey_engine.prefill.runner import Runner
-from covey_engine.prefill.running import Outcome
-from covey_engine.prefill.scheduler import Report
+from covey_engine.prefill.scheduling.orders import Column, open_token_column
+from covey_engine.prefill.scheduling.scheduler import Report
 
 
 class LocalEngine:

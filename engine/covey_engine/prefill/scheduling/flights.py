@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from covey_engine.prefill.api import Figures
-from covey_engine.prefill.batches import Batch
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.groups import Ints
-from covey_engine.prefill.jobs import Job
-from covey_engine.prefill.kinds import Kind
-from covey_engine.prefill.outline import Outline, outline
-from covey_engine.prefill.packing import assemble, roots_of, rows_of, token_ids
-from covey_engine.prefill.replay import replay
-from covey_engine.prefill.retain import Retention
-from covey_engine.prefill.tree import Tree
+from covey_engine.prefill.scheduling.batches import Batch
+from covey_engine.prefill.scheduling.groups import Ints
+from covey_engine.prefill.scheduling.jobs import Job
+from covey_engine.prefill.scheduling.kinds import Kind
+from covey_engine.prefill.scheduling.outline import Outline, outline
+from covey_engine.prefill.scheduling.packing import assemble, roots_of, rows_of, token_ids
+from covey_engine.prefill.scheduling.replay import replay
+from covey_engine.prefill.scheduling.retain import Retention
+from covey_engine.prefill.scheduling.tree import Tree
 
 
 @dataclass(eq=False)

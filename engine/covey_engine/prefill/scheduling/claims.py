@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.groups import Groups, Ints, Slots
-from covey_engine.prefill.kinds import Kind
+from covey_engine.prefill.scheduling.groups import Groups, Ints, Slots
+from covey_engine.prefill.scheduling.kinds import Kind
 
 
 class Claim:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey_engine.prefill.api import Anchor, Argument, Literal, Part, Partner, WorkOrder
-from covey_engine.prefill.groups import Groups, Ints, Slots
-from covey_engine.prefill.orders import Column, Columns, Limits, check_lengths, check_shape
+from covey_engine.prefill.scheduling.groups import Groups, Ints, Slots
+from covey_engine.prefill.scheduling.orders import Column, Columns, Limits, check_lengths, check_shape
 
 HOLLOW = -1
 """The slot that stands for all texts without tokens."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from covey_engine.prefill.batches import Batch
-from covey_engine.prefill.tree import Nodes, Tree
+from covey_engine.prefill.scheduling.batches import Batch
+from covey_engine.prefill.scheduling.tree import Nodes, Tree
 
 
 def make_room(tree: Tree, tokens: int, pinned: Nodes, batches: Iterable[Batch]) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from covey_engine.prefill.draw import Draft, Drawer
-from covey_engine.prefill.jobs import Job
+from covey_engine.prefill.scheduling.draw import Draft, Drawer
+from covey_engine.prefill.scheduling.jobs import Job
 
 _SLICES = 4
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.groups import Ints, Slots
-from covey_engine.prefill.orders import Column
-from covey_engine.prefill.outline import Cell, Outline
-from covey_engine.prefill.tree import Nodes, Tree
+from covey_engine.prefill.scheduling.groups import Ints, Slots
+from covey_engine.prefill.scheduling.orders import Column
+from covey_engine.prefill.scheduling.outline import Cell, Outline
+from covey_engine.prefill.scheduling.tree import Nodes, Tree
 
 Tokens = NDArray[np.int32]
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from covey_engine.prefill.api import WorkOrder
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.errors import EngineError
-from covey_engine.prefill.orders import Column, Limits
-from covey_engine.prefill.prepare import Prepared
 from covey_engine.prefill.runner import Runner
-from covey_engine.prefill.scheduler import Report, Scheduler
+from covey_engine.prefill.scheduling.orders import Column, Limits
+from covey_engine.prefill.scheduling.prepare import Prepared
+from covey_engine.prefill.scheduling.scheduler import Report, Scheduler
 
 _AHEAD = 2
 """Chunks that are planned and not settled at most: one that runs and the next."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.claims import Claim, find
-from covey_engine.prefill.groups import Ints, Slots
-from covey_engine.prefill.kinds import Kind
-from covey_engine.prefill.outline import Outline, Strip
-from covey_engine.prefill.tree import Nodes, Tree
+from covey_engine.prefill.scheduling.claims import Claim, find
+from covey_engine.prefill.scheduling.groups import Ints, Slots
+from covey_engine.prefill.scheduling.kinds import Kind
+from covey_engine.prefill.scheduling.outline import Outline, Strip
+from covey_engine.prefill.scheduling.tree import Nodes, Tree
 
 Flags = NDArray[np.bool_]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from covey_engine.prefill.errors import ModelError
-from covey_engine.prefill.rope import inverse_frequencies
+from covey_engine.prefill.models.rope import inverse_frequencies
 
 ARCHITECTURES = ("llama", "qwen3")
 

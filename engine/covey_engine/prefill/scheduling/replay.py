@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.groups import Ints
-from covey_engine.prefill.outline import Outline, Strip
-from covey_engine.prefill.prepare import HOLLOW
-from covey_engine.prefill.tree import Tree
+from covey_engine.prefill.scheduling.groups import Ints
+from covey_engine.prefill.scheduling.outline import Outline, Strip
+from covey_engine.prefill.scheduling.prepare import HOLLOW
+from covey_engine.prefill.scheduling.tree import Tree
 
 
 def replay(chunk: Chunk, outline: Outline, tree: Tree) -> tuple[Chunk, Ints]:

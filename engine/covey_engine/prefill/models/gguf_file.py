@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from covey_engine.prefill.errors import ModelError
-from covey_engine.prefill.shape import ModelShape, shape_from_gguf
+from covey_engine.prefill.models.shape import ModelShape, shape_from_gguf
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9

@@ -1,7 +1,7 @@
 """The worker process: orders come in over a socket, answers go out; loads the model and runs the chunks.
 
-Started by the client as `python -m covey_engine.prefill.worker FD OPENER`; OPENER names the function that opens a
-runner. The process ends with its client: at the end of the socket, or by the kernel if the client is killed.
+Started by the client as `python -m covey_engine.prefill.process.worker FD OPENER`; OPENER names the function that
+opens a runner. The process ends with its client: at the end of the socket, or by the kernel if the client is killed.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from covey_engine.prefill import wire
 from covey_engine.prefill.config import EngineConfig
-from covey_engine.prefill.core import Core
 from covey_engine.prefill.errors import EngineError, ModelError
-from covey_engine.prefill.messages import Accepted, Cancel, Failed, Load, Ready, Reports, Submit
-from covey_engine.prefill.orders import open_token_column
-from covey_engine.prefill.prepare import Prepared
+from covey_engine.prefill.process import wire
+from covey_engine.prefill.process.core import Core
+from covey_engine.prefill.process.messages import Accepted, Cancel, Failed, Load, Ready, Reports, Submit
 from covey_engine.prefill.runner import Runner
-from covey_engine.prefill.scheduler import Report
+from covey_engine.prefill.scheduling.orders import open_token_column
+from covey_engine.prefill.scheduling.prepare import Prepared
+from covey_engine.prefill.scheduling.scheduler import Report
 
 _PR_SET_PDEATHSIG = 1
 

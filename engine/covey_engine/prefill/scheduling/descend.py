@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from covey_engine.prefill.groups import Ints
-from covey_engine.prefill.jobs import Path
-from covey_engine.prefill.kinds import Kind, key
-from covey_engine.prefill.prepare import HOLLOW
-from covey_engine.prefill.tree import Nodes, Tree
+from covey_engine.prefill.scheduling.groups import Ints
+from covey_engine.prefill.scheduling.jobs import Path
+from covey_engine.prefill.scheduling.kinds import Kind, key
+from covey_engine.prefill.scheduling.prepare import HOLLOW
+from covey_engine.prefill.scheduling.tree import Nodes, Tree
 
 
 def descend(tree: Tree, path: Path, rows: Ints, nodes: Nodes | None) -> Nodes:

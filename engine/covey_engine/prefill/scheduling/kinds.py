@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from covey_engine.prefill.claims import Claim
-    from covey_engine.prefill.jobs import Job
-    from covey_engine.prefill.orders import Column
+    from covey_engine.prefill.scheduling.claims import Claim
+    from covey_engine.prefill.scheduling.jobs import Job
+    from covey_engine.prefill.scheduling.orders import Column
 
 Symbol = tuple[int, ...] | str
 """A segment's type: the tokens of a literal, or a column's folder."""

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from covey_engine.prefill.arena import Arena
-from covey_engine.prefill.claims import Claim, find
-from covey_engine.prefill.groups import Ints
-from covey_engine.prefill.kinds import Kind, key
+from covey_engine.prefill.scheduling.arena import Arena
+from covey_engine.prefill.scheduling.claims import Claim, find
+from covey_engine.prefill.scheduling.groups import Ints
+from covey_engine.prefill.scheduling.kinds import Kind, key
 
 Nodes = Ints
 """Node numbers, int64."""

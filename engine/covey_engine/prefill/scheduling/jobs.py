@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey_engine.prefill.api import DONE, Anchor, Ask, Figures, Literal, Part, Partner
-from covey_engine.prefill.batches import Batch, Open
-from covey_engine.prefill.claims import Claim
-from covey_engine.prefill.groups import Groups, Ints
-from covey_engine.prefill.kinds import Kind, Kinds
-from covey_engine.prefill.prepare import Measure, Prepared, Side, arguments_of, fixed_parts
+from covey_engine.prefill.scheduling.batches import Batch, Open
+from covey_engine.prefill.scheduling.claims import Claim
+from covey_engine.prefill.scheduling.groups import Groups, Ints
+from covey_engine.prefill.scheduling.kinds import Kind, Kinds
+from covey_engine.prefill.scheduling.prepare import Measure, Prepared, Side, arguments_of, fixed_parts
 
 
 @dataclass(frozen=True, eq=False)

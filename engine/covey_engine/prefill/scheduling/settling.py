@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey_engine.prefill.api import DONE, Answers
-from covey_engine.prefill.batches import Batch
-from covey_engine.prefill.flights import Flight
-from covey_engine.prefill.jobs import Job
-from covey_engine.prefill.kinds import Kind
 from covey_engine.prefill.readout import MarginReader
-from covey_engine.prefill.tree import Tree
+from covey_engine.prefill.scheduling.batches import Batch
+from covey_engine.prefill.scheduling.flights import Flight
+from covey_engine.prefill.scheduling.jobs import Job
+from covey_engine.prefill.scheduling.kinds import Kind
+from covey_engine.prefill.scheduling.tree import Tree
 
 Margins = NDArray[np.float32]
 

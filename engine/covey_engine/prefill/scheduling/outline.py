@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.batches import Batch
-from covey_engine.prefill.groups import Ints, Slots
-from covey_engine.prefill.jobs import Path, Step
-from covey_engine.prefill.kinds import Kind
-from covey_engine.prefill.prepare import HOLLOW
-from covey_engine.prefill.tree import Tree
+from covey_engine.prefill.scheduling.batches import Batch
+from covey_engine.prefill.scheduling.groups import Ints, Slots
+from covey_engine.prefill.scheduling.jobs import Path, Step
+from covey_engine.prefill.scheduling.kinds import Kind
+from covey_engine.prefill.scheduling.prepare import HOLLOW
+from covey_engine.prefill.scheduling.tree import Tree
 
 _END = -1
 

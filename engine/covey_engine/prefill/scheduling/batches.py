@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from covey_engine.prefill.jobs import Job
+    from covey_engine.prefill.scheduling.jobs import Job
 
 Ints = NDArray[np.int64]
 

@@ -14,21 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey_engine.prefill.api import Answers, Figures, Progress, WorkOrder
-from covey_engine.prefill.arena import Arena
-from covey_engine.prefill.batches import Batch
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.draw import Draft, Drawer
-from covey_engine.prefill.eviction import make_room
-from covey_engine.prefill.flights import Flight, launch, restore
-from covey_engine.prefill.jobs import Job, close_job, open_job, release_kinds
-from covey_engine.prefill.kinds import Kinds
-from covey_engine.prefill.orders import Column, Columns, Limits
-from covey_engine.prefill.prepare import Prepared, prepare, release
 from covey_engine.prefill.readout import MarginReader, answer_tokens
-from covey_engine.prefill.settling import land
-from covey_engine.prefill.shares import Shares
-from covey_engine.prefill.split import launch_part, remaining
-from covey_engine.prefill.tree import Tree
+from covey_engine.prefill.scheduling.arena import Arena
+from covey_engine.prefill.scheduling.batches import Batch
+from covey_engine.prefill.scheduling.draw import Draft, Drawer
+from covey_engine.prefill.scheduling.eviction import make_room
+from covey_engine.prefill.scheduling.flights import Flight, launch, restore
+from covey_engine.prefill.scheduling.jobs import Job, close_job, open_job, release_kinds
+from covey_engine.prefill.scheduling.kinds import Kinds
+from covey_engine.prefill.scheduling.orders import Column, Columns, Limits
+from covey_engine.prefill.scheduling.prepare import Prepared, prepare, release
+from covey_engine.prefill.scheduling.settling import land
+from covey_engine.prefill.scheduling.shares import Shares
+from covey_engine.prefill.scheduling.split import launch_part, remaining
+from covey_engine.prefill.scheduling.tree import Tree
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from covey_engine.prefill.batches import Batch
-from covey_engine.prefill.descend import descend
-from covey_engine.prefill.groups import Ints
-from covey_engine.prefill.jobs import Job
-from covey_engine.prefill.tree import Tree
+from covey_engine.prefill.scheduling.batches import Batch
+from covey_engine.prefill.scheduling.descend import descend
+from covey_engine.prefill.scheduling.groups import Ints
+from covey_engine.prefill.scheduling.jobs import Job
+from covey_engine.prefill.scheduling.tree import Tree
 
 
 @dataclass(eq=False)

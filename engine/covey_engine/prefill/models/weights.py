@@ -12,8 +12,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from covey_engine.prefill.errors import ModelError
-from covey_engine.prefill.gguf_file import GgufFile
-from covey_engine.prefill.shape import ModelShape, shape_from_config
+from covey_engine.prefill.models.gguf_file import GgufFile
+from covey_engine.prefill.models.shape import ModelShape, shape_from_config
 
 
 class TensorSource(Protocol):
