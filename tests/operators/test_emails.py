@@ -19,7 +19,7 @@ from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.loader import open_runner
 from covey_engine.prefill.process.local import LocalEngine
-from covey_engine.prefill.runner import Runner
+from covey_engine.prefill.runner import Pending, Runner
 from covey_planner.physical import AnchorText, Segment, Text
 from covey_planner.plan import PlanOptions, plan
 from covey_planner.profiles import load_profile
@@ -28,7 +28,6 @@ from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
 from covey_storage.model_files import ModelFiles, resolve_model
 from covey_storage.tokenizer import Tokenizer, load_tokenizer
-from numpy.typing import NDArray
 from support.hand_plans import rows
 from support.transformers_reference import Recorder, load, reference_margins
 from transformers.utils.chat_template_utils import render_jinja_template
@@ -51,9 +50,9 @@ class Spy:
     def set_answer_tokens(self, ids: tuple[int, ...]) -> None:
         self._runner.set_answer_tokens(ids)
 
-    def run(self, chunk: Chunk) -> NDArray[np.float32]:
+    def launch(self, chunk: Chunk) -> Pending:
         self.embedded += len(chunk)
-        return self._runner.run(chunk)
+        return self._runner.launch(chunk)
 
 
 @dataclass

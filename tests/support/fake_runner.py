@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from covey_engine.prefill.api import EngineInfo, YesNo
 from covey_engine.prefill.chunk import Chunk
+from covey_engine.prefill.runner import Computed
 from numpy.typing import NDArray
 
 _MASK = (1 << 64) - 1
@@ -42,6 +43,9 @@ class FakeRunner:
         """Make ranges unreadable, as if they were never written."""
         for start, length in zip(starts, lengths, strict=True):
             self._states[start : start + length] = [None] * length
+
+    def launch(self, chunk: Chunk) -> Computed:
+        return Computed.by(self.run, chunk)
 
     def run(self, chunk: Chunk) -> NDArray[np.float32]:
         check_chunk(chunk, self.arena_tokens, self.info.chunk_tokens)

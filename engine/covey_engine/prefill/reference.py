@@ -16,6 +16,7 @@ from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
 from covey_engine.prefill.models.model import Model
 from covey_engine.prefill.plan import plan_chunk
+from covey_engine.prefill.runner import Computed
 
 
 class ReferenceRunner:
@@ -37,6 +38,10 @@ class ReferenceRunner:
         """Cut the output head to these token ids; `run` returns logits in this order. Raises EngineError."""
         self._check_tokens(np.array(ids, np.int64))
         self._head = self._model.vocabulary.head[list(ids)].float()
+
+    def launch(self, chunk: Chunk) -> Computed:
+        """Run a chunk. Raises EngineError."""
+        return Computed.by(self.run, chunk)
 
     def run(self, chunk: Chunk) -> NDArray[np.float32]:
         """One forward pass: logits [len(chunk.answers), len(answer tokens)].

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -9,6 +12,20 @@ from numpy.typing import NDArray
 
 from covey_engine.prefill.api import EngineInfo
 from covey_engine.prefill.chunk import Chunk
+
+Logits = NDArray[np.float32]
+
+
+class Pending(Protocol):
+    """A chunk that was launched."""
+
+    def result(self) -> Logits:
+        """Wait for the logits [len(chunk.answers), len(answer tokens)], float32. Raises EngineError."""
+        ...
+
+    def seconds(self) -> float:
+        """The time that the device spent on it; call after `result`."""
+        ...
 
 
 class Runner(Protocol):
@@ -25,9 +42,36 @@ class Runner(Protocol):
         ...
 
     def set_answer_tokens(self, ids: tuple[int, ...]) -> None:
-        """Cut the output head to these token ids; `run` returns logits in this order."""
+        """Cut the output head to these token ids; chunks launched from now on return logits in this order."""
         ...
 
-    def run(self, chunk: Chunk) -> NDArray[np.float32]:
-        """One forward pass: logits [len(chunk.answers), len(answer tokens)], float32."""
+    def launch(self, chunk: Chunk) -> Pending:
+        """Begin one forward pass, after those launched before it. Raises EngineError.
+
+        Returns as soon as it can: a runner on a device once the work is enqueued, others when it is done. One chunk
+        may be launched while the one before it is not collected.
+        """
         ...
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A chunk whose logits are there already."""
+
+    logits: Logits
+    duration: float
+
+    @staticmethod
+    def by(run: Callable[[Chunk], Logits], chunk: Chunk) -> Computed:
+        """Run a chunk to its end and time it."""
+        began = time.perf_counter()
+        logits = run(chunk)
+        return Computed(logits, time.perf_counter() - began)
+
+    def result(self) -> Logits:
+        """The logits."""
+        return self.logits
+
+    def seconds(self) -> float:
+        """How long the run took."""
+        return self.duration

@@ -1,24 +1,20 @@
 """A scheduler and a runner at work together: tasks and orders go in, reports come out; owns no process and no socket.
 
-The thread that calls `loop` runs the chunks; another one plans them, so that one chunk is planned while the one before
-it runs, and the answers of one are sorted out while the next one runs.
+The thread that calls `loop` launches the chunks, another plans them, a third waits for what they bring: one chunk is
+planned and launched while the one before it runs, and the answers of one are sorted out while the next one runs.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable
 from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
 
 from covey_engine.prefill.api import WorkOrder
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.errors import EngineError
-from covey_engine.prefill.runner import Runner
+from covey_engine.prefill.runner import Logits, Pending, Runner
 from covey_engine.prefill.scheduling.orders import Column, Limits
 from covey_engine.prefill.scheduling.prepare import Prepared
 from covey_engine.prefill.scheduling.scheduler import Report, Scheduler
@@ -40,7 +36,7 @@ class Listener(Protocol):
 
 
 Task = Callable[[], None]
-_Result = tuple[NDArray[np.float32] | BaseException, float]
+_Result = tuple[Logits | BaseException, float]
 
 
 class Core:
@@ -54,6 +50,7 @@ class Core:
         self._head: tuple[int, ...] = ()
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._staged: queue.SimpleQueue[tuple[Chunk, tuple[int, ...]] | None] = queue.SimpleQueue()
+        self._launched: queue.SimpleQueue[Pending | BaseException | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         self._flying = 0
         self._broken: BaseException | None = None
@@ -75,26 +72,33 @@ class Core:
         self._scheduler.cancel(ticket)
 
     def loop(self) -> None:
-        """Run chunks until a None is posted. Raises what the planning thread or the runner could not handle."""
-        planner = threading.Thread(target=self._plan, name="prefill planner", daemon=True)
-        planner.start()
+        """Run chunks until a None is posted. Raises what a thread of this or the runner could not handle."""
+        others = [
+            threading.Thread(target=work, name=f"prefill {name}", daemon=True)
+            for name, work in (("planner", self._plan), ("collector", self._collect))
+        ]
+        for thread in others:
+            thread.start()
         while (staged := self._staged.get()) is not None:
-            self._results.put(self._run(*staged))
-        planner.join()
+            self._launched.put(self._launch(*staged))
+        self._launched.put(None)
+        for thread in others:
+            thread.join()
         if self._broken is not None:
             raise self._broken
 
-    def _run(self, chunk: Chunk, head: tuple[int, ...]) -> _Result:
-        begin = time.perf_counter()
-        result: NDArray[np.float32] | BaseException
+    def _launch(self, chunk: Chunk, head: tuple[int, ...]) -> Pending | BaseException:
         try:
             if head != self._head:
                 self._runner.set_answer_tokens(head)
                 self._head = head
-            result = self._runner.run(chunk)
+            return self._runner.launch(chunk)
         except BaseException as error:
-            result = error
-        return result, time.perf_counter() - begin
+            return error
+
+    def _collect(self) -> None:
+        while (pending := self._launched.get()) is not None:
+            self._results.put((pending, 0.0) if isinstance(pending, BaseException) else _wait_for(pending))
 
     def _plan(self) -> None:
         try:
@@ -141,3 +145,10 @@ class Core:
         self._flying = 0
         for ticket in self._scheduler.fail():
             self._listener.fail(ticket, error)
+
+
+def _wait_for(pending: Pending) -> _Result:
+    try:
+        return pending.result(), pending.seconds()
+    except BaseException as error:
+        return error, 0.0
