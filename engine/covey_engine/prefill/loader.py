@@ -5,6 +5,7 @@ The only place where a device, a dtype and a backend are chosen.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import time
 from pathlib import Path
@@ -27,6 +28,9 @@ from covey_engine.prefill.runner import Runner
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _CHUNK_TOKENS = {"cpu": 512, "cuda": 16384}
 _CPU_ARENA_BYTES = 1 << 30
+_HOPPER = 9
+"""The major compute capability of an H100 or H200."""
+_HOPPER_PACKAGES = ("deep_gemm", "fa3_fwd", "triton")
 
 
 def open_runner(config: EngineConfig) -> Runner:
@@ -34,7 +38,7 @@ def open_runner(config: EngineConfig) -> Runner:
     started = time.perf_counter()
     if config.backend not in ("auto", "reference", "hopper"):
         raise ModelError(f"there is no backend {config.backend!r} (known: auto, reference, hopper)")
-    if config.backend == "hopper":
+    if config.backend == "hopper" or (config.backend == "auto" and _suits_hopper(config)):
         # The packages of its kernels are there only where this backend can run.
         from covey_engine.prefill.hopper.runner import open_runner as open_hopper
 
@@ -61,6 +65,17 @@ def open_runner(config: EngineConfig) -> Runner:
         load_seconds=time.perf_counter() - started,
     )
     return ReferenceRunner(model, arena, info)
+
+
+def _suits_hopper(config: EngineConfig) -> bool:
+    """Whether backend "auto" is "hopper": a Hopper GPU may be used, and its kernels are installed."""
+    return (
+        config.device != "cpu"
+        and config.dtype != "float32"
+        and torch.cuda.is_available()
+        and torch.cuda.get_device_capability()[0] == _HOPPER
+        and all(importlib.util.find_spec(package) for package in _HOPPER_PACKAGES)
+    )
 
 
 def _load(path: Path, device: torch.device, dtype: torch.dtype) -> Model:
