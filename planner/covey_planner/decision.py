@@ -7,6 +7,7 @@ result.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from covey_planner.logical import All, Any, Ask, Call, Condition, Not
@@ -35,22 +36,33 @@ class _Gate:
 _Formula = int | _Gate
 
 
-def decide(condition: Condition) -> tuple[Decision, ...]:
-    """The program of a tree that consists of calls only; it begins at index 0."""
+def decide(condition: Condition, then: Sequence[Call] = ()) -> tuple[Decision, ...]:
+    """The program of a tree that consists of calls only; it begins at index 0.
+
+    then: calls, other ones than the tree's, that are asked one after another where the tree is true; they stand last.
+    """
     calls: dict[object, Call] = {}
     formula = _formula(condition, calls)
     asked = list(calls.values())
     program = _Program()
     if not program.explore(formula):
-        ends = [number + 1 if number + 1 < len(asked) else -1 for number in range(len(asked))]
-        return tuple(Decision(call, end, end) for call, end in zip(asked, ends, strict=True))
+        return chain([*asked, *then])
     order = program.order[::-1]
     index = {rest: number for number, rest in enumerate(order)}
 
     def target(branch: _Formula | bool) -> int:
-        return -1 if isinstance(branch, bool) else index[branch]
+        if isinstance(branch, bool):
+            return len(order) if branch and then else -1
+        return index[branch]
 
-    return tuple(Decision(asked[_first(rest)], *map(target, program.branches[rest])) for rest in order)
+    tree = (Decision(asked[_first(rest)], *map(target, program.branches[rest])) for rest in order)
+    return (*tree, *chain(then, len(order)))
+
+
+def chain(calls: Sequence[Call], first: int = 0) -> tuple[Decision, ...]:
+    """Calls one after another, whatever the answers are. first: the index of the first decision."""
+    following = [*range(first + 1, first + len(calls)), -1]
+    return tuple(Decision(call, then, then) for call, then in zip(calls, following, strict=False))
 
 
 def _formula(condition: Condition, calls: dict[object, Call]) -> _Formula:

@@ -6,7 +6,7 @@ A block's filters become steps one after another; each leaves answers that the d
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -35,7 +35,7 @@ from covey_planner.parse import site_number
 from covey_planner.physical import PhysicalPlan
 from covey_planner.profiles import PromptProfile
 from covey_planner.residual import Answers, Insertion, Rewrites, grouped_query
-from covey_planner.rules.share_documents import documents
+from covey_planner.rules.share_documents import documents, same_documents
 from covey_planner.sources import with_clause
 from covey_planner.steps import Steps
 from covey_planner.volatile import volatile
@@ -57,12 +57,17 @@ def lower(logical: Logical, tree: exp.Query, profile: PromptProfile) -> Physical
 
 @dataclass(frozen=True)
 class _Frame:
-    """A block while it is lowered; rows grows. outer: the rows of the SELECT around a subquery."""
+    """A block while it is lowered; rows and joined grow.
+
+    outer: the rows of the SELECT around a subquery; joined: by site, what the residual reads where an answer table is
+    joined in.
+    """
 
     block: Block
     source: Source
     rows: Rows
     outer: Rows | None
+    joined: dict[int, str] = field(default_factory=dict)
 
     def reach(self, guards: Sequence[Link]) -> Rows:
         """The rows for a domain query: this block's and those around it, under additional conditions."""
@@ -87,7 +92,9 @@ class _Lowering:
         frame = _Frame(block, source, self._rows(block, source), outer)
         required: dict[object, str] = {}
         for condition in conditions:
-            self._filter(frame, condition)
+            self._filter(
+                frame, condition, self._then(frame, condition) if condition is conditions[-1] else []
+            )
             for call, positive in _required(condition):
                 required[call.identity] = "TRUE" if positive else "FALSE"
         for value in block.values:
@@ -97,6 +104,7 @@ class _Lowering:
             self.block(nested, frame.reach(()))
         open_ = [value for value in block.values if value.call.site not in self.rewrites.sites]
         self._row_values(frame, [value for value in open_ if not value.grouped])
+        self.rewrites.sites.update(frame.joined)
         self._group_values(frame, [value for value in open_ if value.grouped])
 
     def _rows(self, block: Block, source: Source) -> Rows:
@@ -114,16 +122,38 @@ class _Lowering:
             rows.extras.append(Extra(sql, adds, join.needs, _names({join.relation})))
         return rows
 
-    def _filter(self, frame: _Frame, condition: Condition) -> None:
-        """Lower one of a block's filters and note what holds for the rows that pass it."""
+    def _filter(self, frame: _Frame, condition: Condition, then: Sequence[list[Value]]) -> None:
+        """Lower one of a block's filters and note what holds for the rows that pass it.
+
+        then: values to ask with it, of the rows that pass.
+        """
+        if documents(condition) is None:
+            self._ask(frame, condition, ())
+            frame.rows.links += self._links(condition)
+            return
+        found = self._program(frame, condition, (), [group[0].call for group in then])
         parts = condition.parts if isinstance(condition, All) else (condition,)
         calls = [part.call for part in parts if isinstance(part, Ask) and part.call.is_join]
-        if len(calls) == len(parts) and documents(condition) is not None and frame.insertable:
-            answers = self._program(frame, condition, ())
-            self._insert_join(frame, calls[-1], answers[calls[-1].identity])
-            return
-        self._ask(frame, condition, ())
-        frame.rows.links += self._links(condition)
+        if len(calls) == len(parts) and frame.insertable:
+            self._insert_join(frame, calls[-1], found[calls[-1].identity])
+        else:
+            frame.rows.links += self._links(condition)
+        for group in then:
+            self._answer_rows(frame, group, found[group[0].call.identity])
+
+    def _then(self, frame: _Frame, last: Condition) -> list[list[Value]]:
+        """The values that the step of a block's last filter can ask while its documents are there."""
+        shared = documents(last)
+        asked = {leaf.call.identity for leaf in leaves(last) if isinstance(leaf, Ask)}
+        return [
+            group
+            for group in _same_calls([value for value in frame.block.values if not value.grouped])
+            if shared is not None
+            and documents(Ask(group[0].call)) == shared
+            and group[0].call.identity not in asked
+            and not self.steps.answered(group[0].call)
+            and any(not value.guards for value in group)
+        ]
 
     def _links(self, condition: Condition, form: str = "{}") -> list[Link]:
         """A condition as a predicate for domain queries; none where it changes from one query to the next."""
@@ -167,17 +197,24 @@ class _Lowering:
                     answers = self.steps.value(frame.reach([*guards, *self._guards([value])]), value.call)
                     self.rewrites.sites[value.call.site] = answers.value(self._alias())
 
-    def _program(self, frame: _Frame, condition: Condition, guards: Sequence[Link]) -> dict[object, Answers]:
-        """One step for a tree of calls about the same documents; its sites are then answered."""
+    def _program(
+        self, frame: _Frame, condition: Condition, guards: Sequence[Link], then: Sequence[Call] = ()
+    ) -> dict[object, Answers]:
+        """One step for a tree of calls about the same documents; its sites are then answered.
+
+        then: calls about them that are asked where the tree is true.
+        """
         sites = list(_literals(condition, True))
         polarity: dict[object, set[bool]] = {}
         for call, positive in sites:
             polarity.setdefault(call.identity, set()).add(positive)
-        program = decide(condition)
+        program = decide(condition, then)
+        polarity.update({call.identity: {True, False} for call in then})
         answers = self.steps.program(frame.reach(guards), program, polarity)
+        last = program[len(program) - len(then) - 1].call
         chain = isinstance(condition, All) and all(isinstance(part, Ask) for part in condition.parts)
         for call, positive in sites:
-            if chain and call.identity != program[-1].call.identity:
+            if chain and call.identity != last.identity:
                 self.rewrites.sites[call.site] = (
                     "TRUE"  # the last call is asked only where the others are true
                 )
@@ -219,19 +256,46 @@ class _Lowering:
         return any(number not in self.rewrites.sites for number in numbers)
 
     def _row_values(self, frame: _Frame, wanted: Sequence[Value]) -> None:
-        """Answers for the clauses after WHERE: one step a question. Domains look answers up, the residual
-        joins them.
+        """Answers for the clauses after WHERE: one step for questions about the same documents of the same rows.
+
+        Domains look answers up, the residual joins them.
         """
-        joined: dict[int, str] = {}
-        for group in _same_calls(wanted):
-            call, alias = group[0].call, self._alias()
-            answers = self.steps.value(frame.reach(self._guards(group)), call)
-            self.rewrites.sites.update({value.call.site: answers.value(alias) for value in group})
-            if call.relations <= frame.source.relations and frame.insertable:
-                joined.update({value.call.site: f"{alias}.{alias}_answer" for value in group})
-                insertion = Insertion("LEFT", answers, alias, -1)
-                self.rewrites.insertions.setdefault(frame.block.number, []).append(insertion)
-        self.rewrites.sites.update(joined)
+        waiting = _same_calls(wanted)
+        while waiting:
+            guards = self._guards(waiting[0])
+            together = self._together(waiting, guards)
+            waiting = [group for group in waiting if group not in together]
+            found = self.steps.values(frame.reach(guards), [group[0].call for group in together])
+            for group, answers in zip(together, found, strict=True):
+                self._answer_rows(frame, group, answers)
+
+    def _together(self, waiting: Sequence[list[Value]], guards: Sequence[Link]) -> list[list[Value]]:
+        """The first group of values and those that one step can ask with it: about its documents, of its rows."""
+        first, *others = waiting
+        call = first[0].call
+        together = [first]
+        if self.steps.answered(call):
+            return together
+        for group in others:
+            other = group[0].call
+            if (
+                same_documents(other, call)
+                and not self.steps.answered(other)
+                and not any(self._open(guard.expr) for value in group for guard in value.guards)
+                and self._guards(group) == guards
+            ):
+                together.append(group)
+        return together
+
+    def _answer_rows(self, frame: _Frame, group: Sequence[Value], answers: Answers) -> None:
+        """Note where a question's answers are looked up, and where the residual finds them joined in."""
+        call, alias = group[0].call, self._alias()
+        self.rewrites.sites.update({value.call.site: answers.value(alias) for value in group})
+        if not (call.relations <= frame.source.relations and frame.insertable):
+            return
+        insertion = Insertion("LEFT", answers, alias, -1)
+        self.rewrites.insertions.setdefault(frame.block.number, []).append(insertion)
+        frame.joined.update({value.call.site: f"{alias}.{alias}_answer" for value in group})
 
     def _group_values(self, frame: _Frame, wanted: Sequence[Value]) -> None:
         """Answers about groups: one step a question, looked up by group."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from covey_planner.decision import Decision
+from covey_planner.decision import Decision, chain
 from covey_planner.domains import Rows, domain, domain_of, pairs, pairs_of, values
 from covey_planner.logical import Argument, Call
 from covey_planner.physical import AskStep, Domain, Question
@@ -62,7 +62,16 @@ class Steps:
 
     def value(self, rows: Rows, call: Call) -> Answers:
         """Ask one question and keep all of its answers."""
-        return self.program(rows, [Decision(call, -1, -1)], {call.identity: {True, False}})[call.identity]
+        return self.values(rows, [call])[0]
+
+    def values(self, rows: Rows, calls: Sequence[Call]) -> list[Answers]:
+        """Ask questions about the same arguments, each whatever the others' answers are, and keep all answers."""
+        answers = self.program(rows, chain(calls), {call.identity: {True, False} for call in calls})
+        return [answers[call.identity] for call in calls]
+
+    def answered(self, call: Call) -> bool:
+        """Whether an earlier step holds answers of this question, so that it is asked about other values only."""
+        return bool(self._prior(call))
 
     def grouped(self, query: GroupedQuery, with_: Callable[[str], str], call: Call) -> Answers:
         """Ask about groups: `query` yields the arguments, one row a group."""

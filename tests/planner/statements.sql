@@ -259,3 +259,26 @@ AI_FILTER('a?', note))
 
 WITH RECURSIVE r(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r JOIN
 tickets t ON t.id = n WHERE AI_FILTER('a?', body)
+
+-- questions on documents that a filter or another value has asked about already
+
+SELECT id, AI_FILTER('b?', body), AI_FILTER('c?', body) FROM tickets WHERE AI_FILTER('a?', body)
+
+SELECT id, AI_FILTER('b?', body) AS b FROM tickets WHERE AI_FILTER('a?', body) OR NOT AI_FILTER('c?', body)
+ORDER BY b, id LIMIT 7
+
+SELECT id, AI_FILTER('b?', body), CASE WHEN score > 1 THEN AI_FILTER('c?', body) END FROM tickets
+WHERE NOT AI_FILTER('a?', body) AND id > 2
+
+SELECT AI_FILTER('b?', body) AS b, count(*) FILTER (WHERE AI_FILTER('c?', body)) FROM tickets
+WHERE AI_FILTER('a?', body) GROUP BY b ORDER BY b
+
+SELECT id, AI_FILTER('a?', body), AI_FILTER('b?', body), AI_FILTER('c?', note), AI_FILTER('d?', body) FROM tickets
+
+SELECT CASE WHEN AI_FILTER('a?', body) THEN AI_FILTER('b?', body) END, AI_FILTER('c?', body), id FROM tickets
+
+SELECT t.id, p.id, AI_FILTER(PROMPT('{0} suits {1}', t.body, p.description)) FROM tickets t JOIN products p
+ON t.product = p.id WHERE AI_FILTER(PROMPT('{0} is {1}', t.body, p.description))
+
+SELECT id, AI_FILTER('b?', body) FROM tickets t WHERE AI_FILTER('a?', body) AND EXISTS
+(SELECT 1 FROM defects d WHERE d.product = t.product AND AI_FILTER('b?', t.body))

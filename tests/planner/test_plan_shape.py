@@ -31,6 +31,45 @@ def test_two_filters_on_a_document_are_one_step(catalog: MemoryCatalog) -> None:
     assert (step.anchors.arguments[0].table, step.anchors.arguments[0].column) == ("tickets", "body")
 
 
+def test_questions_on_a_document_in_the_select_list_are_one_step(catalog: MemoryCatalog) -> None:
+    questions = "AI_FILTER('a?', body), AI_FILTER('b?', body), AI_FILTER('c?', note), AI_FILTER('d?', body)"
+    shared, alone = steps(catalog, f"SELECT id, {questions} FROM tickets").steps
+    assert [(q.call, q.on_true, q.on_false, q.keep) for q in shared.questions] == [
+        ("AI_FILTER('a?', body)", 1, 1, "all"),
+        ("AI_FILTER('b?', body)", 2, 2, "all"),
+        ("AI_FILTER('d?', body)", -1, -1, "all"),
+    ]
+    assert len(alone.questions) == 1
+
+
+def test_a_value_of_the_rows_that_pass_is_asked_while_the_document_is_there(catalog: MemoryCatalog) -> None:
+    sql = (
+        "SELECT id, AI_FILTER('c?', body), AI_FILTER('d?', body), AI_FILTER('a?', body) FROM tickets"
+        " WHERE AI_FILTER('a?', body) AND NOT AI_FILTER('b?', body) AND id > 3"
+    )
+    (step,) = steps(catalog, sql).steps
+    assert [(q.call, q.on_true, q.on_false) for q in step.questions] == [
+        ("AI_FILTER('a?', body)", 1, -1),
+        ("AI_FILTER('b?', body)", -1, 2),
+        ("AI_FILTER('c?', body)", 3, 3),
+        ("AI_FILTER('d?', body)", -1, -1),
+    ]
+
+
+def test_a_value_about_other_documents_waits_for_the_filter(catalog: MemoryCatalog) -> None:
+    sql = "SELECT AI_FILTER('b?', note) FROM tickets WHERE AI_FILTER('a?', body)"
+    first, second = steps(catalog, sql).steps
+    assert first.questions[0].answers in second.anchors.sql
+
+
+def test_a_value_that_depends_on_another_waits_for_it(catalog: MemoryCatalog) -> None:
+    sql = "SELECT CASE WHEN AI_FILTER('a?', body) THEN AI_FILTER('b?', body) END, AI_FILTER('c?', body) FROM tickets"
+    first, second = steps(catalog, sql).steps
+    assert len(first.questions) == 2
+    assert len(second.questions) == 1
+    assert first.questions[0].answers in second.anchors.sql
+
+
 def test_question_first_shares_the_head_only(catalog: MemoryCatalog) -> None:
     sql = "SELECT id FROM tickets WHERE AI_FILTER('a?', body) AND AI_FILTER('b?', body)"
     (step,) = plan(sql, catalog, PlanOptions(QUESTION_FIRST)).physical.steps

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from covey_planner.logical import All, Any, Ask, Condition, Filter, Node, Not, filters, leaves
+from covey_planner.logical import All, Any, Ask, Call, Condition, Filter, Node, Not, filters, leaves
 
 
 def share_documents(node: Node) -> Node | None:
@@ -30,11 +30,17 @@ def documents(condition: Condition) -> object:
     """What all calls of a tree ask about, and from which side, if it consists of calls about the same; else
     None.
     """
-    found = {
-        (leaf.call.arguments_identity, leaf.call.sides) if isinstance(leaf, Ask) else None
-        for leaf in leaves(condition)
-    }
+    found = {_documents(leaf.call) if isinstance(leaf, Ask) else None for leaf in leaves(condition)}
     return found.pop() if len(found) == 1 else None
+
+
+def same_documents(call: Call, other: Call) -> bool:
+    """Whether two calls ask about the same arguments, and from the same side."""
+    return _documents(call) == _documents(other)
+
+
+def _documents(call: Call) -> object:
+    return call.arguments_identity, call.sides
 
 
 def _parts(condition: Condition) -> tuple[Condition, ...]:
