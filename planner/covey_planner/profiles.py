@@ -47,12 +47,15 @@ class Words:
 
 @dataclass(frozen=True)
 class FilterForm:
-    """The user turn of a filter: before, the documents, after. Each document is shown as `document`.
+    """The prompt of a filter: before, the documents, after. Each document is shown as `document`.
 
+    full: all of it is the user turn, and the cue follows in the assistant turn. short (document_first only): the
+    assistant turn begins after the documents, so that a further question costs its own tokens and little more.
     `{question}` stands in `before` (layout question_first), in `after` (document_first) or in both
     (question_first).
     """
 
+    form: Literal["full", "short"] = "full"
     before: str = ""
     document: str = "{label}: {text}"
     separator: str = "\n\n"
@@ -183,6 +186,10 @@ def _check_layout(profile: PromptProfile, where: str) -> None:
     if not asked:
         raise ProfileError(
             f"prompt profile {where}: filter: {{question}} stands where {profile.layout} has none"
+        )
+    if profile.filter.form == "short" and (before or profile.examples):
+        raise ProfileError(
+            f"prompt profile {where}: filter: the short form goes with layout document_first and without examples"
         )
     if "{question}" not in profile.join.before + profile.join.between:
         raise ProfileError(f"prompt profile {where}: join: {{question}} is missing")

@@ -113,13 +113,15 @@ def _starts_sentence(text: str | int) -> bool:
 def filter_prompt(template: Template, profile: PromptProfile) -> Prompt:
     """The prompt of a question about the documents of one row; all of them are the anchor's."""
     form, question = profile.filter, question_text(template, profile)
+    turn = profile.chat.user_end + profile.chat.assistant_start
     pieces: list[Segment | str] = [Text(_head(profile)), form.before]
     for number in range(template.arguments):
         if number:
             pieces.append(form.separator)
         pieces += _document(profile, number, template.arguments, AnchorText(number))
-    pieces.append(form.after)
-    return _cut(pieces, question, profile.chat.user_end + profile.chat.assistant_start + profile.cue)
+    if form.form == "short":
+        return _cut([*pieces, Text(turn), form.after], question, profile.cue)
+    return _cut([*pieces, form.after], question, turn + profile.cue)
 
 
 def join_prompt(
@@ -154,8 +156,8 @@ def join_prompt(
 
 
 def messages(template: Template, profile: PromptProfile, texts: Sequence[str]) -> list[dict[str, str]]:
-    """The chat messages whose rendering by the model's own template, with the cue, is the text of a filter
-    prompt.
+    """The chat messages whose rendering by the model's own template is the text of a filter prompt, up to what stands
+    in the assistant turn: the cue, and in the short form the question before it.
     """
     turns = [{"role": "system", "content": profile.system}] if profile.chat.system_start else []
     for example in profile.examples:
@@ -195,7 +197,8 @@ def _user_turn(profile: PromptProfile, texts: Sequence[str], question: str) -> s
         fill(form.document, {"label": _label(profile, n, len(texts)), "text": text})
         for n, text in enumerate(texts)
     )
-    return fill(form.before, {"question": question}) + shown + fill(form.after, {"question": question})
+    after = "" if form.form == "short" else form.after
+    return fill(form.before, {"question": question}) + shown + fill(after, {"question": question})
 
 
 def fill(pattern: str, values: Mapping[str, str]) -> str:

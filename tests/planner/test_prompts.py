@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from covey_planner.errors import BindError, ProfileError
 from covey_planner.physical import AnchorText, PartnerText, Text
-from covey_planner.profiles import load_profile, load_profile_file, profile_for, profile_names
+from covey_planner.profiles import FOLDER, load_profile, load_profile_file, profile_for, profile_names
 from covey_planner.prompts import (
     Template,
     filter_prompt,
@@ -119,8 +119,26 @@ def test_prompt_text_is_the_chat_template_of_its_messages(name: str) -> None:
         return
     text = "".join(f"<|im_start|>{turn['role']}\n{turn['content']}<|im_end|>\n" for turn in turns)
     thinking = "<think>\n\n</think>\n\n" if profile.family == "qwen3" else ""
-    assert said == text + "<|im_start|>assistant\n" + thinking + profile.cue
+    question = "Is document 1 like document 2? Answer:" if profile.filter.form == "short" else ""
+    assert said == text + "<|im_start|>assistant\n" + thinking + question + profile.cue
     assert [turn["role"] for turn in turns[:2]] == ["system", "user"]
+
+
+def test_short_filter_shares_all_but_the_question() -> None:
+    prompt = filter_prompt(parse_template("Is {0} spam?", 1), load_profile("qwen3_short"))
+    assert prompt.suffix == (Text("Is the document spam? Answer:"),)
+    assert prompt.prefix[-2] == AnchorText(0)
+
+
+def test_short_filters_are_checked(tmp_path: Path) -> None:
+    text = (
+        (FOLDER / "smollm2_question_first.toml")
+        .read_text("utf-8")
+        .replace("[filter]", '[filter]\nform = "short"')
+    )
+    (tmp_path / "odd.toml").write_text(text, "utf-8")
+    with pytest.raises(ProfileError, match="the short form goes with layout document_first"):
+        load_profile_file(tmp_path / "odd.toml")
 
 
 def test_full_join_puts_the_question_before_the_partner() -> None:
