@@ -180,6 +180,8 @@ def _check_argument(node: exp.Expr, number: int, site: Site) -> None:
             what = "a window function"
         elif isinstance(part, exp.Star):
             what = "*"
+        elif isinstance(part, exp.Columns):
+            what = "COLUMNS"
         elif volatile(part) is part:
             raise Unsupported(
                 f"{shown(part)} changes from call to call: in argument {number} of {site.function} "

@@ -14,7 +14,7 @@ from typing import Literal
 from sqlglot import exp
 
 from covey_planner.bind import bind
-from covey_planner.errors import BindError
+from covey_planner.errors import BindError, Unsupported
 from covey_planner.explain import explain
 from covey_planner.lowering import lower
 from covey_planner.optimize import optimize
@@ -78,6 +78,15 @@ def plan(
 
     Without values for its parameters an AI statement is planned with typed NULLs, to be described.
     """
+    try:
+        return _plan(sql, catalog, options, parameters)
+    except RecursionError:
+        raise Unsupported("the statement is nested too deeply for an AI call in it to be planned") from None
+
+
+def _plan(
+    sql: str, catalog: Catalog, options: PlanOptions, parameters: Sequence[object] | Mapping[str, object]
+) -> Planned:
     scanned = scan(sql, options.dialect)
     if scanned is None:
         return _plain(sql, catalog, options.dialect)

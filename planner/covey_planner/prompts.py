@@ -10,7 +10,7 @@ from covey_planner.errors import BindError, Position
 from covey_planner.physical import AnchorText, PartnerText, Segment, Text
 from covey_planner.profiles import PromptProfile
 
-_PIECE = re.compile(r"\{\{|\}\}|\{(\d+)\}|[{}]")
+_PIECE = re.compile(r"\{\{|\}\}|\{([0-9]+)\}|[{}]")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -96,8 +97,12 @@ class Database:
                 own.close()
 
     def close(self) -> None:
-        """Close the database; cursors that are still open are of no more use."""
-        with self._lock:
+        """Close the database; cursors that are still open are of no more use.
+
+        One on which a statement still runs keeps DuckDB open until it ends, with its process at the latest.
+        """
+        with self._lock, suppress(duckdb.Error):
+            # DuckDB refuses to close a connection that is busy.
             self._connection.close()
         if self._spill is not None:
             shutil.rmtree(self._spill, ignore_errors=True)

@@ -228,3 +228,12 @@ SELECT id FROM tickets TABLESAMPLE 10% WHERE AI_FILTER('a?', body)
 
 SELECT id FROM (SELECT id, body || random() AS b FROM tickets) WHERE AI_FILTER('a?', b)
 -> Unsupported: random() in what an AI call reads is not supported: store the rows in a table first (line 1:36)
+
+AI_FILTER('a?', 'x')
+-> Unsupported: an AI call is no statement of its own: write SELECT before it (line 1:1)
+
+SELECT AI_FILTER('a?', COLUMNS('b.*')) FROM tickets
+-> Unsupported: COLUMNS in argument 0 of AI_FILTER is not supported; compute it in a subquery first (line 1:24)
+
+SELECT id FROM tickets WHERE AI_FILTER(PROMPT('is it {٠}', body))
+-> BindError: template character 7: '{' belongs to no placeholder; write {{ for a literal brace (line 1:30)

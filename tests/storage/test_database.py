@@ -285,3 +285,24 @@ def test_cursors_from_many_threads(database: Database) -> None:
     for thread in threads:
         thread.join()
     assert results == [True] * 80
+
+
+def test_closing_does_not_wait_for_a_statement_that_runs() -> None:
+    database = Database.open()
+    cursor = database.cursor()
+    runs, goes_on = threading.Event(), threading.Event()
+
+    def pause(number: int) -> int:
+        runs.set()
+        goes_on.wait(30)
+        return number
+
+    cursor.create_function("pause", pause)
+    results: list[object] = []
+    thread = threading.Thread(target=lambda: results.append(cursor.execute("SELECT pause(1)").fetchall()))
+    thread.start()
+    assert runs.wait(30)
+    database.close()
+    goes_on.set()
+    thread.join()
+    assert results == [[(1,)]]
