@@ -8,7 +8,7 @@ from covey_engine.prefill import errors
 from covey_engine.prefill.api import EngineInfo, WorkOrder
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import EngineError
-from covey_engine.prefill.scheduling.scheduler import Report
+from covey_engine.prefill.scheduling.reports import Report
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class Drawer:
                 job.ready.popleft()
         if count:
             self._take(offer, draft, count)
-        return count > 0
+        return count == len(offer.batch)
 
     def _draw_pairs(self, job: Job, draft: Draft, want: int) -> bool:
         pairs = job.prepared.pairs
@@ -124,7 +124,7 @@ class Drawer:
         begun = rows[:count][positions[:count] == pairs.begins[rows[:count]]]
         for meeting in self._meetings(job, begun):
             self._join(meeting, draft, len(begun))
-        return True
+        return count == len(rows)
 
     def _draw_rows(self, job: Job, draft: Draft, want: int) -> bool:
         rows = job.next_rows(_most(job, want))
@@ -148,7 +148,7 @@ class Drawer:
         self._take(offer, draft, count)
         for meeting in meetings:
             self._join(meeting, draft, count)
-        return True
+        return count == len(rows)
 
     def _take(self, offer: _Offer, draft: Draft, count: int) -> None:
         tokens = int(offer.costs[:count].sum())

@@ -9,12 +9,12 @@ import numpy as np
 
 from covey_engine.prefill.api import Figures
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.scheduling.batches import Batch
+from covey_engine.prefill.scheduling.batches import Batch, together
 from covey_engine.prefill.scheduling.groups import Ints
 from covey_engine.prefill.scheduling.jobs import Job
 from covey_engine.prefill.scheduling.kinds import Kind
 from covey_engine.prefill.scheduling.outline import Outline, outline
-from covey_engine.prefill.scheduling.packing import assemble, roots_of, rows_of, token_ids
+from covey_engine.prefill.scheduling.packing import pack
 from covey_engine.prefill.scheduling.replay import replay
 from covey_engine.prefill.scheduling.retain import Retention
 from covey_engine.prefill.scheduling.tree import Tree
@@ -37,11 +37,11 @@ class Flight:
 
 def launch(batches: Sequence[Batch], tree: Tree, tokens: tuple[int, ...]) -> Flight:
     """Pack items into a chunk. From here on what nobody else wants is free, and items that may go on hold nodes."""
+    batches = together(batches)
     plan = outline(batches, tree)
     withdrawn = _withdraw(batches)
     kept = Retention(plan, tree)
-    chunk = assemble(rows_of(plan, kept.address), token_ids(plan), roots_of(plan), tree)
-    chunk, rows = replay(chunk, plan, tree)
+    chunk, rows = replay(pack(plan, kept.address, tree), plan, tree)
     answers, index = _distinct(rows)
     flight = Flight(replace(chunk, answers=answers.astype(np.int32)), [], [], _costs(plan, kept), tokens)
     let_go = [plan.start]
@@ -128,10 +128,6 @@ def _costs(plan: Outline, kept: Retention) -> dict[Job, Figures]:
     of_strip = np.array([jobs.index(strip.batch.job) for strip in plan.strips])
     of_prompt = of_strip[plan.strip_of]
     payer = of_prompt[plan.item]
-    if plan.place is not None and len(payer):
-        of_place = np.empty(len(of_prompt), np.int64)
-        of_place[plan.place] = of_prompt
-        payer = of_place[plan.over(np.minimum, plan.place)]
 
     def by_job(owners: Ints, weights: Ints | None) -> list[int]:
         totals: list[int] = np.bincount(owners, weights, len(jobs)).astype(np.int64).tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from covey_engine.prefill.scheduling.claims import Claim
 from covey_engine.prefill.scheduling.groups import Groups, Ints
 from covey_engine.prefill.scheduling.kinds import Kind, Kinds
 from covey_engine.prefill.scheduling.prepare import Measure, Prepared, Side, arguments_of, fixed_parts
+
+if TYPE_CHECKING:
+    from covey_engine.prefill.scheduling.outline import Cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +39,7 @@ class Path:
     ask which may be next begins with; after: asks that may still come once this one is put. strays: the order's claims
     off this path; unheld: those and the ones beyond the first `hold` steps. Lengths: until: of the segments up to each
     step that is fixed; start, rest: of those up to the partner's and of the others; held: of the first `hold` ones;
-    own: of those after what all asks begin with.
+    own: of those after what all asks begin with. cells: groups of steps that were nodes of chunks, by where they begin.
     """
 
     steps: tuple[Step, ...]
@@ -52,6 +56,7 @@ class Path:
     rest: Measure
     held: Measure
     own: Measure
+    cells: dict[tuple[int, ...], tuple[Cell, ...]] = field(default_factory=dict)
 
     def stands_out(self, level: int) -> bool:
         """Whether the node that a step completes may have to stay by itself."""

@@ -50,10 +50,8 @@ def _spans(tree: Tree, node: int) -> list[tuple[int, int]]:
 
 
 def _last_token(outline: Outline, prompt: int) -> int:
-    place = prompt if outline.place is None else int(outline.place[prompt])
-    number = int(outline.strip_of[prompt])
-    index = place - sum(len(strip.batch) for strip in outline.strips[:number])
-    strip: Strip = outline.strips[number]
+    strip: Strip = outline.strips[int(outline.strip_of[prompt])]
+    index = prompt - strip.begin
     batch = strip.batch
     for step in reversed(batch.job.paths[batch.ask].steps):
         if step.kind.tokens is not None:

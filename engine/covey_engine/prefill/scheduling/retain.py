@@ -28,7 +28,7 @@ class _Level:
     columns: list[Slots]
     groups: list[tuple[Claim, Ints]]
 
-    def name(self, tree: Tree, which: Flags, nodes: Nodes, slots: Slots) -> None:
+    def name(self, tree: Tree, which: Flags, nodes: Nodes, slots: Ints) -> None:
         """Make some of the nodes findable."""
         count = len(nodes)
         paths: list[tuple[int, ...]] = [()] * count
@@ -91,7 +91,7 @@ class Retention:
             for strip in outline.strips:
                 if strip.batch.lost is not None:
                     theirs[strip.where] = strip.batch.lost
-            found = outline.over(np.maximum, theirs)
+            found = outline.most(theirs)
             lost = found if lost is None else np.maximum(lost, found)
         if lost is None:
             return None

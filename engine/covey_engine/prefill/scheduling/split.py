@@ -15,7 +15,7 @@ from covey_engine.prefill.scheduling.claims import Claim, find
 from covey_engine.prefill.scheduling.flights import Flight
 from covey_engine.prefill.scheduling.groups import Slots
 from covey_engine.prefill.scheduling.jobs import Step
-from covey_engine.prefill.scheduling.packing import Roots, Rows, assemble
+from covey_engine.prefill.scheduling.packing import assemble
 from covey_engine.prefill.scheduling.prepare import HOLLOW
 from covey_engine.prefill.scheduling.tree import Tree
 
@@ -67,15 +67,17 @@ def launch_part(item: Batch, tokens: int, tree: Tree, answer_tokens: tuple[int, 
 def _chunk(nodes: NDArray[np.int64], tokens: NDArray[np.int32], start: int, tree: Tree) -> Chunk:
     lengths = tree.length[nodes]
     begin = np.cumsum(lengths) - lengths
-    rows = Rows(
+    return assemble(
+        tokens,
+        tree,
         length=lengths,
         position=tree.end[nodes] - lengths,
         address=tree.address[nodes],
         parent=np.arange(len(nodes)) - 1,
         begin=begin,
         end=np.full(len(nodes), len(tokens)),
+        start=np.full(len(nodes), start),
     )
-    return assemble(rows, tokens, Roots(np.array([0]), np.array([len(tokens)]), np.array([start])), tree)
 
 
 def _add(tree: Tree, parent: int, count: int, level: int, offset: int) -> int:
