@@ -73,9 +73,9 @@ class Outline:
     """A forest of nodes to compute (int64 [nodes], in depth-first order) under the prompts' start nodes.
 
     length, position: tokens of each node and position of the first in the prompt; slot: HOLLOW for a literal; strip,
-    level: which strip's cell `level` it is; item: its first prompt in the strips' order; parent: index of the node
-    above, -1 where that is the prompt's start; begin: its first row in the chunk, with one row a token; end: the row
-    after its last descendant's. size: rows together. By prompt (int64 [prompts]), in the strips' order: start: its
+    level: which strip's cell `level` it is; steps: how many segments of the prompt are complete with it; item: its
+    first prompt in the strips' order; parent: index of the node above, -1 where that is the prompt's start; begin: its
+    first row in the chunk, with one row a token; end: the row after its last descendant's. size: rows together. By prompt (int64 [prompts]), in the strips' order: start: its
     start node; row: its last row in the chunk, -1 for none; tokens: its length; strip_of: its strip. current:
     [prompts, cells], the node of a prompt at each cell, plus one; 0 after its last one.
     """
@@ -87,6 +87,7 @@ class Outline:
     slot: Ints
     strip: Ints
     level: Ints
+    steps: Ints
     item: Ints
     parent: Ints
     begin: Ints
@@ -121,17 +122,19 @@ def outline(batches: Sequence[Batch], tree: Tree) -> Outline:
     lengths = np.empty((depth, prompts), np.int64)
     slots = np.empty((depth, prompts), np.int32)
     strip_of = np.zeros(prompts, np.int64)
+    steps = np.zeros((len(strips), depth), np.int64)
     for number, strip in enumerate(strips):
         if number:
             strip_of[strip.where] = number
         codes[len(strip.cells) + 1 :, strip.where] = _END
         codes[0, strip.where] = strip.batch.nodes
+        steps[number, : len(strip.cells)] = [cell.end for cell in strip.cells]
         _fill_in(strip, tree, codes, lengths, slots)
     place = _NONE if _ascend(codes) else np.lexsort(codes[::-1])
-    nodes = np.empty((9, prompts * depth), np.int64)
+    nodes = np.empty((10, prompts * depth), np.int64)
     items = np.empty((2, prompts), np.int64)
     current = np.zeros((prompts, depth), np.int64)
-    count, size = _trie(codes, lengths, slots, strip_of, place, tree.end, nodes, items, current)
+    count, size = _trie(codes, lengths, slots, strip_of, steps, place, tree.end, nodes, items, current)
     return Outline(
         strips=strips,
         size=size,
@@ -144,6 +147,7 @@ def outline(batches: Sequence[Batch], tree: Tree) -> Outline:
         parent=nodes[6, :count],
         begin=nodes[7, :count],
         end=nodes[8, :count],
+        steps=nodes[9, :count],
         start=codes[0],
         row=items[0],
         tokens=items[1],
@@ -252,6 +256,7 @@ def _trie(
     lengths: Table,
     slots: TokenTable,
     strip_of: Ints,
+    steps_of: Table,
     place: Ints,
     tree_end: Ints,
     nodes: TableOut,
@@ -261,12 +266,14 @@ def _trie(
     """Write the nodes' and the prompts' columns of an Outline, and `current`; the number of nodes and of rows.
 
     place: the order in which the prompts' codes ascend, empty where that is their own. nodes: length, position, slot,
-    strip, level, item, parent, begin, end; prompts: row, tokens.
+    strip, level, item, parent, begin, end, steps; prompts: row, tokens.
     """
     depth, count = lengths.shape
     length, position, slot, strip = nodes[0], nodes[1], nodes[2], nodes[3]
-    level_of, item, parent, begin, end = nodes[4], nodes[5], nodes[6], nodes[7], nodes[8]
-    path = np.full(depth, -1)  # the nodes of the prompt before
+    level_of, item, parent, begin, end, steps = nodes[4], nodes[5], nodes[6], nodes[7], nodes[8], nodes[9]
+    path = np.empty(depth, np.int64)  # the nodes of the prompt before
+    for level in range(depth):
+        path[level] = -1
     made, rows, before = 0, 0, -1
     for n in range(count):
         prompt = place[n] if len(place) else n
@@ -289,6 +296,7 @@ def _trie(
                 made += 1
                 length[node], position[node] = lengths[level, prompt], at
                 slot[node], level_of[node] = slots[level, prompt], level
+                steps[node] = steps_of[strip_of[prompt], level]
                 item[node], strip[node] = prompt, strip_of[prompt]
                 parent[node], begin[node] = above, rows
                 rows += length[node]

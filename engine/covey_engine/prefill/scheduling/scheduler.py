@@ -163,7 +163,7 @@ class Scheduler:
 
     def check(self) -> None:
         """Assert the law of conservation; for tests, after every step."""
-        self._tree.check()
+        self._tree.check(self._kinds.each())
 
     def _next_flight(self) -> Flight | None:
         draft = self._draft()

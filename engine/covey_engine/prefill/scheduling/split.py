@@ -50,9 +50,12 @@ def launch_part(item: Batch, tokens: int, tree: Tree, answer_tokens: tuple[int, 
         whole = offset + count == len(text)
         node = _add(tree, node, count, level + whole, 0 if whole else offset + count)
         if level < path.fixed:
-            slot = -1 if step.side is None else int(columns[-1][0])
-            slots = tuple(int(column[0]) for column in columns)
-            tree.name(np.array([node]), step.kind, [slot], [slots], [claimants])
+            one = np.array([node])
+            tree.give_names(
+                one, step.kind, np.array([-1 if step.side is None else _slot(item, step)]), columns
+            )
+            for claim, group in claimants:
+                tree.promise(one, claim, np.array([group]))
         made.append(node)
         left -= count
         level, offset = (level + 1, 0) if whole else (level, offset + count)
@@ -82,10 +85,15 @@ def _chunk(nodes: NDArray[np.int64], tokens: NDArray[np.int32], start: int, tree
 
 def _add(tree: Tree, parent: int, count: int, level: int, offset: int) -> int:
     length = np.array([count])
-    address = tree.arena.allocate(length)
-    end = tree.end[parent] + length
     (node,) = tree.add(
-        np.array([parent]), address, length, end, np.array([level]), np.array([offset])
+        np.array([-1]),
+        np.array([parent]),
+        tree.arena.allocate(length),
+        length,
+        tree.end[[parent]] + length,
+        np.array([level]),
+        np.array([True]),
+        offset,
     ).tolist()
     return int(node)
 
