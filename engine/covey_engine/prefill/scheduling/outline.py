@@ -75,13 +75,15 @@ class Outline:
     length, position: tokens of each node and position of the first in the prompt; slot: HOLLOW for a literal; strip,
     level: which strip's cell `level` it is; steps: how many segments of the prompt are complete with it; item: its
     first prompt in the strips' order; parent: index of the node above, -1 where that is the prompt's start; begin: its
-    first row in the chunk, with one row a token; end: the row after its last descendant's. size: rows together. By prompt (int64 [prompts]), in the strips' order: start: its
-    start node; row: its last row in the chunk, -1 for none; tokens: its length; strip_of: its strip. current:
-    [prompts, cells], the node of a prompt at each cell, plus one; 0 after its last one.
+    first row in the chunk, with one row a token; end: the row after its last descendant's. size: rows together. By
+    prompt (int64 [prompts]), in the strips' order: start: its start node; row: its last row in the chunk, -1 for none;
+    tokens: its length; strip_of: its strip. current: [prompts, cells], the node of a prompt at each cell, plus one; 0
+    after its last one. missing: how many prompts have no row.
     """
 
     strips: list[Strip]
     size: int
+    missing: int
     length: Ints
     position: Ints
     slot: Ints
@@ -134,10 +136,13 @@ def outline(batches: Sequence[Batch], tree: Tree) -> Outline:
     nodes = np.empty((10, prompts * depth), np.int64)
     items = np.empty((2, prompts), np.int64)
     current = np.zeros((prompts, depth), np.int64)
-    count, size = _trie(codes, lengths, slots, strip_of, steps, place, tree.end, nodes, items, current)
+    count, size, missing = _trie(
+        codes, lengths, slots, strip_of, steps, place, tree.end, nodes, items, current
+    )
     return Outline(
         strips=strips,
         size=size,
+        missing=missing,
         length=nodes[0, :count],
         position=nodes[1, :count],
         slot=nodes[2, :count],
@@ -262,8 +267,8 @@ def _trie(
     nodes: TableOut,
     prompts: TableOut,
     current: TableOut,
-) -> tuple[int, int]:
-    """Write the nodes' and the prompts' columns of an Outline, and `current`; the number of nodes and of rows.
+) -> tuple[int, int, int]:
+    """Write the nodes' and the prompts' columns of an Outline, and `current`; how many nodes, rows and `missing`.
 
     place: the order in which the prompts' codes ascend, empty where that is their own. nodes: length, position, slot,
     strip, level, item, parent, begin, end, steps; prompts: row, tokens.
@@ -274,7 +279,7 @@ def _trie(
     path = np.empty(depth, np.int64)  # the nodes of the prompt before
     for level in range(depth):
         path[level] = -1
-    made, rows, before = 0, 0, -1
+    made, rows, missing, before = 0, 0, 0, -1
     for n in range(count):
         prompt = place[n] if len(place) else n
         # How many nodes it shares with the one before.
@@ -308,11 +313,12 @@ def _trie(
                 last = begin[node] + length[node] - 1
             above = node
         prompts[0, prompt], prompts[1, prompt] = last, at
+        missing += last < 0
         before = prompt
     for node in path:
         if node >= 0:
             end[node] = rows
-    return made, rows
+    return made, rows, missing
 
 
 @kernel

@@ -16,7 +16,7 @@ from covey_engine.prefill.scheduling.tree import Tree
 
 def replay(chunk: Chunk, outline: Outline, tree: Tree) -> tuple[Chunk, Ints]:
     """Add a row for each prompt that has none, one for prompts of the same node; all prompts' answer rows."""
-    if outline.row.min() >= 0:
+    if not outline.missing:
         return chunk, outline.row
     missing = (outline.row < 0).nonzero()[0]
     nodes, first, which = np.unique(outline.start[missing], return_index=True, return_inverse=True)

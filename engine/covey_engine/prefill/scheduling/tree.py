@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from covey_engine.prefill.scheduling.arena import Arena
 from covey_engine.prefill.scheduling.claims import Claim, find
@@ -242,8 +241,7 @@ class Tree:
         numbers = [kind.id for kind in kinds]
         if not numbers:
             return np.empty(0, np.int64)
-        here: NDArray[np.bool_] = np.isin(kinds_of(self.name), numbers)
-        return here.nonzero()[0]
+        return _nodes_of(self.name, np.array(numbers))
 
     def _columns(self, kind: Kind, nodes: Nodes) -> list[Slots]:
         return list(self.slots[: kind.columns, nodes])
@@ -305,6 +303,18 @@ def _add(
         tree_holds[node] = tree_waiting[node] = tree_children[node] = 0
         tree_children[parent] += 1
     return spare
+
+
+@kernel
+def _nodes_of(names: Ints, kinds: Ints) -> Ints:
+    """The nodes whose names are of some kinds."""
+    found, count = np.empty(len(names), np.int64), 0
+    for node in range(len(names)):
+        for kind in kinds:
+            if names[node] >> 32 == kind:
+                found[count] = node
+                count += 1
+    return found[:count]
 
 
 @kernel
