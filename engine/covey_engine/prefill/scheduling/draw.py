@@ -180,7 +180,7 @@ class Drawer:
         if batch.partners is None:
             batch.nodes = descend(self._tree, path, rows, held)
             base = self._tree.end[batch.nodes]
-            lengths = path.start.lengths(rows, None) + np.zeros_like(base)
+            lengths = path.start.lengths(rows, None)
         else:
             base, lengths = self._share(batch)
         kept = None
@@ -199,7 +199,7 @@ class Drawer:
         nodes = descend(self._tree, path, rows[heads], None if held is None else held[heads])
         batch.nodes = nodes.repeat(counts)
         resident = self._tree.end[nodes]
-        fixed = np.broadcast_to(path.start.lengths(rows[heads], None), resident.shape)
+        fixed = path.start.lengths(rows[heads], None)
         base = np.maximum(resident, fixed).repeat(counts)
         base[heads] = resident
         return base, fixed.repeat(counts) + path.rest.lengths(rows, batch.partners)

@@ -21,20 +21,21 @@ Flags = NDArray[np.bool_]
 class _Level:
     """The new nodes of one cell, none depending on a partner.
 
-    columns: their slots by column segment; own, others: for the order's own claim on them (None where it wants none of
-    them any more) and for those of other orders, the groups.
+    columns: their slots by column segment; own, others: for the order's own claim on them and for those of other
+    orders, the groups.
     """
 
     kind: Kind
     nodes: Ints
     columns: list[Slots]
-    own: tuple[Claim, Ints] | None
+    own: tuple[Claim, Ints]
     others: list[tuple[Claim, Ints]]
 
     @property
-    def claims(self) -> list[tuple[Claim, Ints]]:
-        """All of them."""
-        return self.others if self.own is None else [self.own, *self.others]
+    def wanting(self) -> list[tuple[Claim, Ints]]:
+        """Those that may want some of the nodes."""
+        # Where nothing is counted only fresh rows claim, and the order's own are drawn.
+        return self.others if self.own[0].counts is None else [self.own, *self.others]
 
 
 class Retention:
@@ -76,7 +77,7 @@ class Retention:
     def _lost_before(self) -> Ints | None:
         outline, lost = self._outline, None
         for level in self._levels:
-            for claim, groups in level.claims:
+            for claim, groups in (level.own, *level.others):
                 known = claim.recall(groups)
                 if known is not None:
                     lost = np.zeros(len(outline.length), np.int64) if lost is None else lost
@@ -102,8 +103,8 @@ class Retention:
             if strip.path.hold > strip.first:
                 keep[self._nodes_after(strip, strip.path.hold)] = True
         for level in self._levels:
-            if level.own is not None:
-                own, groups = level.own
+            own, groups = level.own
+            if own.counts is not None:
                 keep[level.nodes[own.wants(groups)]] = True
             for claim, groups in level.others:
                 others = np.zeros(len(keep), np.bool_) if others is None else others
@@ -152,12 +153,12 @@ class Retention:
             nodes = self._node[found]
             columns = [column[which] for column in level.columns]
             self._tree.give_names(nodes, level.kind, self._outline.slot[found], columns)
-            for claim, groups in level.claims:
+            for claim, groups in level.wanting:
                 self._tree.promise(nodes, claim, groups[which])
         if not stays.all():
             gone = level.nodes[~stays]
             ends = self._outline.position[gone] + self._outline.length[gone]
-            for claim, groups in level.claims:
+            for claim, groups in level.wanting:
                 wants = claim.wants(groups[~stays])
                 if wants.any():
                     claim.lose(groups[~stays][wants], ends[wants])
@@ -214,7 +215,5 @@ def _level(strip: Strip, level: int, items: Ints, nodes: Ints) -> _Level:
     batch, path = strip.batch, strip.path
     kind, own, rows = path.steps[level].kind, path.claims[level], batch.rows[items]
     columns = [batch.job.prepared.anchors[n].slots[rows] for n in path.arguments[level]]
-    # Where nothing is counted only fresh rows claim, and these are drawn.
-    ours = None if own.counts is None else (own, own.groups.of(rows))
     others = [(claim, find(claim, columns, len(rows))) for claim in kind.claims if claim is not own]
-    return _Level(kind, nodes, columns, ours, others)
+    return _Level(kind, nodes, columns, (own, own.groups.of(rows)), others)
