@@ -30,6 +30,7 @@ $(SETUP): pyproject.toml constraints.txt
 	@echo "installing into $(VENV) (the first time this downloads about 3 GB, most of it torch)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt uv
 	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -c constraints.txt -e '.[server,dev]'
+	@$(BIN)/python -c 'from covey_engine.prefill.scheduling import scheduler; scheduler.compile_kernels()'
 	@touch $@
 
 $(MODEL): $(SETUP)

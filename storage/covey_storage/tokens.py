@@ -76,25 +76,10 @@ class TokenColumn:
         begin, end = segment.offsets[slot - segment.start : slot - segment.start + 2]
         return segment.values[begin:end]
 
-    def gather(self, slots: NDArray[np.int32], out: NDArray[np.int32]) -> None:
-        """Copy the token ids of `slots`, one after another, to the beginning of `out`."""
-        view = self._view
-        if len(slots) == 0:
-            return
-        assert slots.min() >= 0
-        assert slots.max() < view.slots
-        lengths = view.lengths[slots]
-        ends = np.cumsum(lengths, dtype=np.int64)
-        places = np.searchsorted(view.starts, slots, "right") - 1
-        first = int(places[0])
-        if (places == first).all():
-            segment = view.segments[first]
-            segment.values.take(_spans(segment.offsets[slots - segment.start], lengths), out=out[: ends[-1]])
-            return
-        for place in np.unique(places):
-            segment, chosen = view.segments[place], places == place
-            sources = _spans(segment.offsets[slots[chosen] - segment.start], lengths[chosen])
-            out[_spans((ends - lengths)[chosen], lengths[chosen])] = segment.values[sources]
+    @property
+    def stretches(self) -> tuple[tuple[int, NDArray[np.int64], NDArray[np.int32]], ...]:
+        """Where the texts are: of each file its first slot, where each slot's text begins, and all token ids."""
+        return self._view.stretches
 
     def find(self, keys: NDArray[np.void]) -> NDArray[np.int32]:
         """The slot of each key (V16 [n]), int32 [n]; -1 where the column does not hold it."""
@@ -303,6 +288,10 @@ class _View:
         return np.array([segment.start for segment in self.segments], np.int64)
 
     @cached_property
+    def stretches(self) -> tuple[tuple[int, NDArray[np.int64], NDArray[np.int32]], ...]:
+        return tuple((segment.start, segment.offsets[:-1], segment.values) for segment in self.segments)
+
+    @cached_property
     def lengths(self) -> NDArray[np.int32]:
         return _concatenate([np.diff(s.offsets).astype(np.int32) for s in self.segments], np.dtype(np.int32))
 
@@ -332,13 +321,6 @@ def _halves(keys: NDArray[np.void]) -> NDArray[np.uint64]:
     """Keys as pairs of numbers that sort as the keys' bytes do, uint64 [n, 2]."""
     assert keys.dtype == KEY
     return np.ascontiguousarray(keys).view(">u8").reshape(-1, 2).astype(np.uint64)
-
-
-def _spans(begins: NDArray[np.int64], lengths: NDArray[np.int32]) -> NDArray[np.int64]:
-    """The positions begin, begin + 1, … of each span, one span after another."""
-    ends = np.cumsum(lengths, dtype=np.int64)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.repeat(begins - (ends - lengths), lengths) + np.arange(total, dtype=np.int64)
 
 
 def _concatenate(parts: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -31,6 +31,16 @@ def rows(count: int, seed: int, longest: int = 9) -> Rows:
     }
 
 
+def text(column: TokenColumn, slot: int) -> list[int]:
+    """The token ids of a slot, by the column's stretches."""
+    (found,) = [
+        values[begins[slot - first] :][: column.lengths[slot]]
+        for first, begins, values in column.stretches
+        if first <= slot < first + len(begins)
+    ]
+    return found.tolist()
+
+
 def check(column: TokenColumn, expected: Rows) -> None:
     keys = np.frombuffer(b"".join(expected), KEY)
     slots = column.find(keys)
@@ -39,10 +49,7 @@ def check(column: TokenColumn, expected: Rows) -> None:
     assert column.keys[slots].tobytes() == keys.tobytes()
     assert [column.tokens(int(slot)).tolist() for slot in slots] == list(expected.values())
     assert column.lengths[slots].tolist() == [len(ids) for ids in expected.values()]
-    flat = [i for ids in expected.values() for i in ids]
-    out = np.full(len(flat) + 1, -7, np.int32)
-    column.gather(slots, out)
-    assert out.tolist() == [*flat, -7]
+    assert [text(column, slot) for slot in slots.tolist()] == list(expected.values())
 
 
 def files(folder: Path, kind: str) -> list[Path]:
@@ -83,14 +90,14 @@ def test_an_empty_column_and_empty_texts(tmp_path: Path) -> None:
     assert column.lengths.dtype == np.int32
     assert column.keys.dtype == KEY
     assert column.find(text_keys(["a"])).tolist() == [-1]
-    column.gather(np.empty(0, np.int32), np.empty(0, np.int32))
+    assert column.stretches == ()
     append(writer, {b"%016d" % number: [] for number in range(3)})
     column.refresh()
     assert column.lengths.tolist() == [0, 0, 0]
-    column.gather(np.array([2, 0, 1], np.int32), np.empty(0, np.int32))
+    assert [text(column, slot) for slot in range(3)] == [[], [], []]
 
 
-def test_slots_repeat_and_come_in_any_order(tmp_path: Path) -> None:
+def test_a_column_of_two_files_has_two_stretches(tmp_path: Path) -> None:
     expected = rows(500, 3)
     writer = TokenColumnWriter(tmp_path)
     first = dict(list(expected.items())[:400])
@@ -98,10 +105,8 @@ def test_slots_repeat_and_come_in_any_order(tmp_path: Path) -> None:
     append(writer, {key: ids for key, ids in expected.items() if key not in first})
     assert len(files(tmp_path, "tokens")) == 2
     column, lists = TokenColumn(tmp_path), list(expected.values())
-    slots = np.random.default_rng(0).integers(0, 500, 2000).astype(np.int32)
-    out = np.empty(int(column.lengths[slots].sum()), np.int32)
-    column.gather(slots, out)
-    assert out.tolist() == [i for slot in slots for i in lists[slot]]
+    assert [(first, len(begins)) for first, begins, _ in column.stretches] == [(0, 400), (400, 100)]
+    assert [text(column, slot) for slot in range(500)] == lists
 
 
 def test_keys_that_share_their_first_half(tmp_path: Path) -> None:

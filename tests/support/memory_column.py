@@ -22,9 +22,11 @@ class MemoryColumn:
     def tokens(self, slot: int) -> NDArray[np.int32]:
         return self._values[self._ends[slot] - self.lengths[slot] : self._ends[slot]]
 
-    def gather(self, slots: NDArray[np.int32], out: NDArray[np.int32]) -> None:
-        parts = [self.tokens(slot) for slot in slots.tolist()]
-        out[: sum(map(len, parts))] = np.concatenate(parts) if parts else ()
+    @property
+    def stretches(self) -> list[tuple[int, NDArray[np.int64], NDArray[np.int32]]]:
+        """Two, as if the texts were in two files."""
+        begins, half = self._ends - self.lengths, len(self) // 2
+        return [(0, begins[:half], self._values), (half, begins[half:], self._values)]
 
     def refresh(self) -> None:
         pass

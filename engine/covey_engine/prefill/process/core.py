@@ -17,7 +17,8 @@ from covey_engine.prefill.errors import EngineError
 from covey_engine.prefill.runner import Logits, Pending, Runner
 from covey_engine.prefill.scheduling.orders import Column, Limits
 from covey_engine.prefill.scheduling.prepare import Prepared
-from covey_engine.prefill.scheduling.scheduler import Report, Scheduler
+from covey_engine.prefill.scheduling.reports import Report
+from covey_engine.prefill.scheduling.scheduler import Scheduler
 
 _AHEAD = 2
 """Chunks that are planned and not settled at most: one that runs and the next."""

@@ -11,7 +11,7 @@ from covey_engine.prefill.process.core import Core
 from covey_engine.prefill.process.running import Outcome
 from covey_engine.prefill.runner import Runner
 from covey_engine.prefill.scheduling.orders import Column, open_token_column
-from covey_engine.prefill.scheduling.scheduler import Report
+from covey_engine.prefill.scheduling.reports import Report
 
 
 class LocalEngine:

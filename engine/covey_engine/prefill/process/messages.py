@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from covey_engine.prefill import errors
-from covey_engine.prefill.api import EngineInfo, WorkOrder
+from covey_engine.prefill.api import Answers, EngineInfo, Figures, Progress, WorkOrder
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import EngineError
-from covey_engine.prefill.scheduling.scheduler import Report
+from covey_engine.prefill.scheduling.reports import Report
 
 
 @dataclass(frozen=True)
@@ -73,3 +78,38 @@ class Reports:
     """From the worker, after each chunk: what the orders hear of it."""
 
     reports: tuple[Report, ...]
+
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
+        """One buffer for all items and one for all margins, plain tuples for the rest."""
+        answers = [answers for report in self.reports for answers in report.answers]
+        heads = tuple(
+            (
+                report.ticket,
+                tuple((answers.ask, len(answers.items), answers.error) for answers in report.answers),
+                tuple(vars(report.figures).values()),
+                tuple(vars(report.progress).values()),
+                report.finished,
+            )
+            for report in self.reports
+        )
+        items = _joined([one.items for one in answers], np.int64)
+        margins = _joined([one.margins for one in answers], np.float32)
+        return _reports, (heads, pickle.PickleBuffer(items.data), pickle.PickleBuffer(margins.data))
+
+
+def _joined(arrays: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+    return (
+        np.ascontiguousarray(arrays[0]) if len(arrays) == 1 else np.concatenate([np.empty(0, dtype), *arrays])
+    )
+
+
+def _reports(heads: tuple[Any, ...], *buffers: Any) -> Reports:
+    items, margins = np.frombuffer(buffers[0], np.int64), np.frombuffer(buffers[1], np.float32)
+    begin, reports = 0, list[Report]()
+    for ticket, parts, figures, progress, finished in heads:
+        answers = []
+        for ask, count, error in parts:
+            answers.append(Answers(ask, items[begin : begin + count], margins[begin : begin + count], error))
+            begin += count
+        reports.append(Report(ticket, tuple(answers), Figures(*figures), Progress(*progress), finished))
+    return Reports(tuple(reports))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from covey_engine.prefill.api import Answers, Figures, Progress
 from covey_engine.prefill.errors import Cancelled, EngineError
-from covey_engine.prefill.scheduling.scheduler import Report
+from covey_engine.prefill.scheduling.reports import Report
 
 
 class Outcome:

@@ -6,23 +6,28 @@ import pickle
 import socket
 import struct
 
-_HEAD = struct.Struct("<II")
+_HEAD = struct.Struct("<QQQ")
 _SIZE = struct.Struct("<Q")
 _SMALL = 1 << 16
+_PADDING = bytes(7)
 
 
 def send(sock: socket.socket, message: object) -> None:
     """Write one message. Raises OSError where the other side is gone."""
     buffers: list[pickle.PickleBuffer] = []
     body = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
-    views = [buffer.raw() for buffer in buffers]
-    head = _HEAD.pack(len(body), len(views)) + b"".join(_SIZE.pack(view.nbytes) for view in views)
-    if sum(view.nbytes for view in views) <= _SMALL:
-        sock.sendall(b"".join([head, body, *views]))
+    views = [memoryview(body), *(buffer.raw() for buffer in buffers)]
+    # Arrays begin where a number may.
+    pieces = [piece for view in views for piece in (view, _PADDING[: -len(view) % 8])]
+    sizes = b"".join(_SIZE.pack(len(view)) for view in views[1:])
+    total = len(sizes) + sum(map(len, pieces))
+    head = _HEAD.pack(total, len(buffers), len(body)) + sizes
+    if total <= _SMALL:
+        sock.sendall(b"".join([head, *pieces]))
         return
-    sock.sendall(head + body)
-    for view in views:
-        sock.sendall(view)
+    sock.sendall(head)
+    for piece in pieces:
+        sock.sendall(piece)
 
 
 def receive(sock: socket.socket) -> object | None:
@@ -31,20 +36,18 @@ def receive(sock: socket.socket) -> object | None:
         head = _read(sock, _HEAD.size)
         if head is None:
             return None
-        length, count = _HEAD.unpack(head)
-        sizes = _read(sock, count * _SIZE.size)
-        body = _read(sock, length)
-        if sizes is None or body is None:
-            return None
-        buffers = []
-        for (size,) in _SIZE.iter_unpack(sizes):
-            buffer = _read(sock, size)
-            if buffer is None:
-                return None
-            buffers.append(buffer)
+        total, count, length = _HEAD.unpack(head)
+        content = _read(sock, total)
     except OSError:
         return None
-    message: object = pickle.loads(body, buffers=buffers)
+    if content is None:
+        return None
+    view = memoryview(content)
+    at, pieces = count * _SIZE.size, []
+    for size in (length, *(size for (size,) in _SIZE.iter_unpack(view[:at]))):
+        pieces.append(view[at : at + size])
+        at += size + -size % 8
+    message: object = pickle.loads(pieces[0], buffers=pieces[1:])
     return message
 
 

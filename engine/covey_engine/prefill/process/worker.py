@@ -22,9 +22,10 @@ from covey_engine.prefill.process import wire
 from covey_engine.prefill.process.core import Core
 from covey_engine.prefill.process.messages import Accepted, Cancel, Failed, Load, Ready, Reports, Submit
 from covey_engine.prefill.runner import Runner
+from covey_engine.prefill.scheduling.compiled import compile_kernels
 from covey_engine.prefill.scheduling.orders import open_token_column
 from covey_engine.prefill.scheduling.prepare import Prepared
-from covey_engine.prefill.scheduling.scheduler import Report
+from covey_engine.prefill.scheduling.reports import Report
 
 _PR_SET_PDEATHSIG = 1
 
@@ -104,6 +105,8 @@ def main(descriptor: int, opener: str) -> None:
     load = wire.receive(sock)
     if not isinstance(load, Load):
         return
+    # The first time on a machine this takes some seconds; the model is loaded meanwhile.
+    threading.Thread(target=compile_kernels, name="kernels", daemon=True).start()
     try:
         runner = _open(opener)(load.config)
     except EngineError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from covey_engine.prefill.scheduling.compiled import Ints, IntsOut, kernel
 
 
 class Arena:
@@ -40,35 +40,18 @@ class Arena:
 
     def allocate(self, lengths: Ints) -> Ints:
         """One range for each length, side by side where free space allows; -1 for those that have no room."""
-        if len(lengths) == 0:
-            return lengths.copy()
-        ends = np.cumsum(lengths)
-        sizes = self._ends - self._starts
-        fitting = np.flatnonzero(sizes >= ends[-1])
-        if len(fitting) == 0:
-            return self._place_apart(lengths, ends)
-        hole = fitting[np.argmin(sizes[fitting])]
-        start = int(self._starts[hole])
-        self._take(np.array([hole]), ends[-1:])
-        return start + ends - lengths
+        addresses = np.full(len(lengths), -1, np.int64)
+        self._starts, self._ends, taken = _allocate(self._starts, self._ends, lengths, addresses)
+        self.free -= taken
+        return addresses
 
     def release(self, starts: Ints, lengths: Ints) -> None:
         """Give ranges back. Raises AssertionError for an address that is free already or outside."""
-        solid = lengths > 0
-        if not solid.any():
-            return
-        starts, lengths = starts[solid], lengths[solid]
-        begins = np.concatenate([self._starts, starts])
-        ends = np.concatenate([self._ends, starts + lengths])
-        order = np.argsort(begins, kind="stable")
-        begins, ends = begins[order], ends[order]
-        assert begins[0] >= self.first, "released an address below the arena"
-        assert ends[-1] <= self.first + self.total, "released an address above the arena"
-        assert (begins[1:] >= ends[:-1]).all(), "released an address twice"
-        apart = np.concatenate([[True], begins[1:] > ends[:-1]])
-        self._starts = begins[apart]
-        self._ends = ends[np.concatenate([apart[1:], [True]])]
-        self.free += int(lengths.sum())
+        order = starts.argsort(kind="stable")
+        self._starts, self._ends, given = _release(
+            self._starts, self._ends, starts[order], lengths[order], self.first, self.first + self.total
+        )
+        self.free += given
 
     def check(self, starts: Ints, lengths: Ints, reserved: NDArray[np.bool_]) -> None:
         """Assert the law for the ranges in use (those of `reserved` are reserved, the others resident)."""
@@ -82,40 +65,73 @@ class Arena:
         assert free + resident + waiting == self.total, (free, resident, waiting, self.total)
         assert (begins[1:] == ends[:-1]).all(), "ranges overlap or leave a gap"
 
-    def _place_apart(self, lengths: Ints, ends: Ints) -> Ints:
-        """Fill the free ranges, longest first, each with as many of the next lengths as it holds."""
-        sizes = self._ends - self._starts
-        addresses = np.full(len(lengths), -1, np.int64)
-        taken, amounts, done = [], [], 0
-        holes = iter(np.argsort(-sizes, kind="stable").tolist())
-        hole = next(holes, None)
-        left = fresh = 0 if hole is None else int(sizes[hole])
-        while done < len(lengths):
-            before = int(ends[done - 1]) if done else 0
-            until = int(np.searchsorted(ends, before + left, "right"))
-            if until > done:
-                begin = self._starts[hole] + fresh - left
-                addresses[done:until] = begin + ends[done:until] - lengths[done:until] - before
-                left -= int(ends[until - 1]) - before
-                done = until
-                continue
-            if hole is not None and left < fresh:
-                taken.append(hole)
-                amounts.append(fresh - left)
-                hole = next(holes, None)
-                left = fresh = 0 if hole is None else int(sizes[hole])
-            else:
-                # Longer than the longest range that is left.
-                done += 1
-        if hole is not None and left < fresh:
-            taken.append(hole)
-            amounts.append(fresh - left)
-        self._take(np.array(taken, np.int64), np.array(amounts, np.int64))
-        return addresses
 
-    def _take(self, holes: Ints, amounts: Ints) -> None:
-        self._starts[holes] += amounts
-        self.free -= int(amounts.sum())
-        left = self._starts < self._ends
-        if not left.all():
-            self._starts, self._ends = self._starts[left], self._ends[left]
+@kernel
+def _allocate(starts: Ints, ends: Ints, lengths: Ints, addresses: IntsOut) -> tuple[Ints, Ints, int]:
+    """Write the addresses; the free ranges that are left, and how much is taken.
+
+    The smallest free range that holds all lengths together serves, if there is one. Else the free ranges are filled,
+    the longest first, each with as many of the next lengths as it holds.
+    """
+    begins, whole, needed = starts.copy(), True, 0
+    for length in lengths:
+        needed += length
+    hole = -1
+    for n in range(len(starts)):
+        if ends[n] - starts[n] >= needed and (hole < 0 or ends[n] - starts[n] < ends[hole] - starts[hole]):
+            hole = n
+    if hole < 0:
+        whole = False
+    taken = 0
+    for n in range(len(lengths)):
+        while not whole and (hole < 0 or ends[hole] - begins[hole] < lengths[n]):
+            if hole >= 0 and begins[hole] == starts[hole]:
+                break  # longer than the longest range that is left
+            hole = -1
+            for other in range(len(starts)):
+                if begins[other] == starts[other] and (
+                    hole < 0 or ends[other] - starts[other] > ends[hole] - starts[hole]
+                ):
+                    hole = other
+            if hole < 0:
+                break
+        if hole >= 0 and ends[hole] - begins[hole] >= lengths[n]:
+            addresses[n] = begins[hole]
+            begins[hole] += lengths[n]
+            taken += lengths[n]
+    left, left_ends, count = np.empty_like(begins), np.empty_like(begins), 0
+    for n in range(len(begins)):
+        if begins[n] < ends[n]:
+            left[count], left_ends[count] = begins[n], ends[n]
+            count += 1
+    return left[:count], left_ends[:count], taken
+
+
+@kernel
+def _release(
+    starts: Ints, ends: Ints, begins: Ints, lengths: Ints, first: int, stop: int
+) -> tuple[Ints, Ints, int]:
+    """Merge ranges, which ascend, into the free ones; those, and how much is given back."""
+    size = len(starts) + len(begins)
+    merged, merged_ends, count = np.empty(size, np.int64), np.empty(size, np.int64), 0
+    hole = given = 0
+    for n in range(size):
+        if hole < len(starts) and (n - hole == len(begins) or starts[hole] <= begins[n - hole]):
+            begin, end = starts[hole], ends[hole]
+            hole += 1
+        else:
+            begin = begins[n - hole]
+            end = begin + lengths[n - hole]
+            if begin == end:
+                continue
+            given += end - begin
+            assert begin >= first, "released an address below the arena"
+            assert end <= stop, "released an address above the arena"
+        if count and begin < merged_ends[count - 1]:
+            raise AssertionError("released an address twice")
+        if count and begin == merged_ends[count - 1]:
+            merged_ends[count - 1] = end
+        else:
+            merged[count], merged_ends[count] = begin, end
+            count += 1
+    return merged[:count], merged_ends[:count], given

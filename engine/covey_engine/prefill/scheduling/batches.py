@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 _NONE = np.empty(0, np.int64)
+_COLUMNS = ("rows", "partners", "items", "held", "lost", "nodes")
 
 
 @dataclass(eq=False)
@@ -49,6 +51,23 @@ class Batch:
             None if self.lost is None else self.lost[which],
             self.nodes[which] if len(self.nodes) else _NONE,
         )
+
+
+def together(batches: Iterable[Batch]) -> list[Batch]:
+    """The same items with those of one ask in one batch, as far as their arrays agree."""
+    alike: dict[tuple[Job, int, bool, bool], list[Batch]] = {}
+    for batch in batches:
+        alike.setdefault((batch.job, batch.ask, batch.held is None, batch.lost is None), []).append(batch)
+    return [found[0] if len(found) == 1 else _concatenate(found) for found in alike.values()]
+
+
+def _concatenate(batches: list[Batch]) -> Batch:
+    def column(name: str) -> Any:
+        parts = [getattr(batch, name) for batch in batches]
+        return None if parts[0] is None else np.concatenate(parts)
+
+    first = batches[0]
+    return Batch(first.job, first.ask, *(column(name) for name in _COLUMNS))
 
 
 @dataclass(eq=False)

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from covey_engine.prefill.scheduling.batches import Batch
+from covey_engine.prefill.scheduling.compiled import Flags, Ints, kernel
 from covey_engine.prefill.scheduling.descend import descend
-from covey_engine.prefill.scheduling.groups import Ints
 from covey_engine.prefill.scheduling.jobs import Job
 from covey_engine.prefill.scheduling.tree import Tree
+
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass(eq=False)
@@ -103,7 +105,7 @@ class Drawer:
                 job.ready.popleft()
         if count:
             self._take(offer, draft, count)
-        return count > 0
+        return count == len(offer.batch)
 
     def _draw_pairs(self, job: Job, draft: Draft, want: int) -> bool:
         pairs = job.prepared.pairs
@@ -124,7 +126,7 @@ class Drawer:
         begun = rows[:count][positions[:count] == pairs.begins[rows[:count]]]
         for meeting in self._meetings(job, begun):
             self._join(meeting, draft, len(begun))
-        return True
+        return count == len(rows)
 
     def _draw_rows(self, job: Job, draft: Draft, want: int) -> bool:
         rows = job.next_rows(_most(job, want))
@@ -148,7 +150,7 @@ class Drawer:
         self._take(offer, draft, count)
         for meeting in meetings:
             self._join(meeting, draft, count)
-        return True
+        return count == len(rows)
 
     def _take(self, offer: _Offer, draft: Draft, count: int) -> None:
         tokens = int(offer.costs[:count].sum())
@@ -178,7 +180,7 @@ class Drawer:
         if batch.partners is None:
             batch.nodes = descend(self._tree, path, rows, held)
             base = self._tree.end[batch.nodes]
-            lengths = path.start.lengths(rows, None) + np.zeros_like(base)
+            lengths = path.start.lengths(rows, None)
         else:
             base, lengths = self._share(batch)
         kept = None
@@ -197,7 +199,7 @@ class Drawer:
         nodes = descend(self._tree, path, rows[heads], None if held is None else held[heads])
         batch.nodes = nodes.repeat(counts)
         resident = self._tree.end[nodes]
-        fixed = np.broadcast_to(path.start.lengths(rows[heads], None), resident.shape)
+        fixed = path.start.lengths(rows[heads], None)
         base = np.maximum(resident, fixed).repeat(counts)
         base[heads] = resident
         return base, fixed.repeat(counts) + path.rest.lengths(rows, batch.partners)
@@ -215,19 +217,11 @@ class Drawer:
     def _meet(self, job: Job, rows: Ints, level: int, other: Job) -> list[_Meeting]:
         columns = [job.prepared.anchors[n].slots[rows] for n in job.paths[0].arguments[level]]
         assert other.key_groups is not None
-        groups = other.key_groups.find(columns)
-        drivers = (groups >= 0).nonzero()[0]
-        theirs = groups[drivers]
-        if not other.key_groups.single:
-            begins, ends = other.key_groups.span(theirs)
-            counts = ends - begins
-            drivers = drivers.repeat(counts)
-            theirs = (begins - (counts.cumsum() - counts)).repeat(counts) + np.arange(len(drivers))
-        fresh = other.fresh[theirs]
-        drivers, theirs = drivers[fresh], theirs[fresh]
+        groups, starts = other.key_groups.find(columns), other.key_groups.starts
+        drivers, theirs, ascend = _fresh_rows(groups, _NONE if starts is None else starts, other.fresh)
         if len(theirs) == 0:
             return []
-        if (theirs[1:] <= theirs[:-1]).any():
+        if not ascend:
             theirs, first = np.unique(theirs, return_index=True)
             drivers = drivers[first]
         if other.prepared.pairs is not None:
@@ -259,3 +253,28 @@ class Drawer:
 def _most(job: Job, want: int) -> int:
     """How many items to look at for a number of tokens: a few more than will fit."""
     return min(want, int(1.2 * want / job.tokens_an_item) + 8)
+
+
+@kernel
+def _fresh_rows(groups: Ints, starts: Ints, fresh: Flags) -> tuple[Ints, Ints, bool]:
+    """The fresh rows of groups (-1: none): of which one each is, the rows, and whether these ascend.
+
+    starts: each group's first row; empty where every row is a group of its own.
+    """
+    count, last = 0, len(starts) - 1
+    for group in groups:
+        if group >= 0:
+            count += 1 if last < 0 else (starts[group + 1] if group < last else len(fresh)) - starts[group]
+    drivers, rows, found, ascend = np.empty(count, np.int64), np.empty(count, np.int64), 0, True
+    for n in range(len(groups)):
+        group = groups[n]
+        if group < 0:
+            continue
+        begin = group if last < 0 else starts[group]
+        end = group + 1 if last < 0 else starts[group + 1] if group < last else len(fresh)
+        for row in range(begin, end):
+            if fresh[row]:
+                ascend = ascend and (found == 0 or rows[found - 1] < row)
+                drivers[found], rows[found] = n, row
+                found += 1
+    return drivers[:found], rows[:found], ascend

@@ -9,15 +9,17 @@ import numpy as np
 
 from covey_engine.prefill.api import Figures
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.scheduling.batches import Batch
-from covey_engine.prefill.scheduling.groups import Ints
+from covey_engine.prefill.scheduling.batches import Batch, together
+from covey_engine.prefill.scheduling.compiled import Ints, TableOut, Tokens, kernel
 from covey_engine.prefill.scheduling.jobs import Job
 from covey_engine.prefill.scheduling.kinds import Kind
 from covey_engine.prefill.scheduling.outline import Outline, outline
-from covey_engine.prefill.scheduling.packing import assemble, roots_of, rows_of, token_ids
+from covey_engine.prefill.scheduling.packing import pack
 from covey_engine.prefill.scheduling.replay import replay
 from covey_engine.prefill.scheduling.retain import Retention
 from covey_engine.prefill.scheduling.tree import Tree
+
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass(eq=False)
@@ -37,13 +39,13 @@ class Flight:
 
 def launch(batches: Sequence[Batch], tree: Tree, tokens: tuple[int, ...]) -> Flight:
     """Pack items into a chunk. From here on what nobody else wants is free, and items that may go on hold nodes."""
+    batches = together(batches)
     plan = outline(batches, tree)
     withdrawn = _withdraw(batches)
     kept = Retention(plan, tree)
-    chunk = assemble(rows_of(plan, kept.address), token_ids(plan), roots_of(plan), tree)
-    chunk, rows = replay(chunk, plan, tree)
-    answers, index = _distinct(rows)
-    flight = Flight(replace(chunk, answers=answers.astype(np.int32)), [], [], _costs(plan, kept), tokens)
+    chunk, rows = replay(pack(plan, kept.address, tree), plan, tree)
+    answers, index = _distinct(rows, len(chunk))
+    flight = Flight(replace(chunk, answers=answers), [], [], _costs(plan, kept), tokens)
     let_go = [plan.start]
     for strip in plan.strips:
         batch = strip.batch
@@ -97,59 +99,77 @@ def _remember(batch: Batch, ends: Ints | None, tree: Tree) -> None:
         batch.lost = np.where(dropped, np.maximum(before, ends), before)
 
 
-def _distinct(rows: Ints) -> tuple[Ints, Ints]:
-    """Ascending rows to read, and for each prompt the index of its own."""
-    before, after = rows[:-1], rows[1:]
-    if (after > before).all():
-        return rows, np.arange(len(rows))
-    distinct, index = np.unique(rows, return_inverse=True)
-    return distinct, index
-
-
 def _costs(plan: Outline, kept: Retention) -> dict[Job, Figures]:
     """What each job pays for: the nodes that its items were the first to ask for."""
-    once = (plan.row < 0).nonzero()[0] if plan.row.min() < 0 else np.empty(0, np.int64)
-    if len(once):
+    once = _NONE
+    if plan.missing:
         # Of prompts that end at one node, one is computed once more.
+        once = (plan.row < 0).nonzero()[0]
         once = once[np.unique(plan.start[once], return_index=True)[1]]
-    jobs = list(dict.fromkeys(strip.batch.job for strip in plan.strips))
-    pairs = plan.length * (2 * plan.position + plan.length + 1)
-    if len(jobs) == 1:
-        again = 0 if kept.again is None else int(kept.again.sum())
-        return {
-            jobs[0]: Figures(
-                len(plan.start),
-                int(plan.tokens.sum()),
-                plan.size + len(once),
-                again + len(once),
-                int(pairs.sum()) // 2 + int(plan.tokens[once].sum()),
-            )
-        }
-    of_strip = np.array([jobs.index(strip.batch.job) for strip in plan.strips])
-    of_prompt = of_strip[plan.strip_of]
-    payer = of_prompt[plan.item]
-    if plan.place is not None and len(payer):
-        of_place = np.empty(len(of_prompt), np.int64)
-        of_place[plan.place] = of_prompt
-        payer = of_place[plan.over(np.minimum, plan.place)]
-
-    def by_job(owners: Ints, weights: Ints | None) -> list[int]:
-        totals: list[int] = np.bincount(owners, weights, len(jobs)).astype(np.int64).tolist()
-        return totals
-
-    nothing = [0] * len(jobs)
-    columns = zip(
-        jobs,
-        by_job(of_prompt, None),
-        by_job(of_prompt, plan.tokens),
-        by_job(payer, plan.length),
-        nothing if kept.again is None else by_job(payer, kept.again),
-        by_job(payer, pairs),
-        by_job(of_prompt[once], None) if len(once) else nothing,
-        by_job(of_prompt[once], plan.tokens[once]) if len(once) else nothing,
-        strict=True,
+    numbers: dict[Job, int] = {}
+    payers = [numbers.setdefault(strip.batch.job, len(numbers)) for strip in plan.strips]
+    table = np.zeros((len(numbers), 5), np.int64)
+    _charge(
+        table,
+        np.array(payers),
+        plan.strip_of,
+        plan.tokens,
+        plan.item,
+        plan.length,
+        plan.position,
+        _NONE if kept.again is None else kept.again,
+        once,
     )
-    return {
-        job: Figures(prompts, tokens, fresh + one, recomputed + one, attention // 2 + keys)
-        for job, prompts, tokens, fresh, recomputed, attention, one, keys in columns
-    }
+    return {job: Figures(*figures) for job, figures in zip(numbers, table.tolist(), strict=True)}
+
+
+@kernel
+def _charge(
+    table: TableOut,
+    payers: Ints,
+    strip_of: Ints,
+    tokens: Ints,
+    item: Ints,
+    length: Ints,
+    position: Ints,
+    again: Ints,
+    once: Ints,
+) -> None:
+    """Add up the integers of Figures [jobs, 5].
+
+    payers: the job of each strip; once: prompts whose last token is computed once more.
+    """
+    for prompt in range(len(tokens)):
+        payer = payers[strip_of[prompt]]
+        table[payer, 0] += 1
+        table[payer, 1] += tokens[prompt]
+    for node in range(len(item)):
+        payer = payers[strip_of[item[node]]]
+        table[payer, 2] += length[node]
+        table[payer, 4] += length[node] * (2 * position[node] + length[node] + 1) // 2
+        if len(again):
+            table[payer, 3] += again[node]
+    for prompt in once:
+        payer = payers[strip_of[prompt]]
+        table[payer, 2] += 1
+        table[payer, 3] += 1
+        table[payer, 4] += tokens[prompt]
+
+
+@kernel
+def _distinct(rows: Ints, size: int) -> tuple[Tokens, Ints]:
+    """Rows below `size`, ascending and each once, and for each prompt the index of its own."""
+    index = np.empty(size, np.int64)
+    for row in range(size):
+        index[row] = 0
+    for row in rows:
+        index[row] = 1
+    distinct, count = np.empty(len(rows), np.int32), 0
+    for row in range(size):
+        if index[row]:
+            distinct[count], index[row] = row, count
+            count += 1
+    of_prompt = np.empty(len(rows), np.int64)
+    for prompt in range(len(rows)):
+        of_prompt[prompt] = index[rows[prompt]]
+    return distinct[:count], of_prompt

@@ -76,20 +76,11 @@ class Groups:
             assert above is not None
             return np.where((above >= 0) & (self._slots[above] == slots), above, -1)
         codes = slots if above is None or self._parent.count == 1 else (above << 32) + slots
-        places = np.searchsorted(self._codes, codes)
-        places[places == len(self._codes)] = 0
-        found = self._codes[places] == codes
+        places = self._codes.searchsorted(codes)
+        places[self._codes.take(places, mode="clip") != codes] = -1
         if above is not None:
-            found &= above >= 0
-        return np.where(found, places, -1)
-
-    def span(self, groups: Ints) -> tuple[Ints, Ints]:
-        """First row, and row after the last, of groups whose rows are neighbours."""
-        if self.single:
-            return groups, groups + 1
-        assert self.starts is not None
-        ends = np.append(self.starts[1:], self.rows)
-        return self.starts[groups], ends[groups]
+            places[above < 0] = -1
+        return places
 
     def totals(self, weights: Ints | None) -> Ints:
         """The sum of the rows' weights (1 each without) per group."""

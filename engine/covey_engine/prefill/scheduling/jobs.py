@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from covey_engine.prefill.scheduling.claims import Claim
 from covey_engine.prefill.scheduling.groups import Groups, Ints
 from covey_engine.prefill.scheduling.kinds import Kind, Kinds
 from covey_engine.prefill.scheduling.prepare import Measure, Prepared, Side, arguments_of, fixed_parts
+
+if TYPE_CHECKING:
+    from covey_engine.prefill.scheduling.outline import Cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +39,9 @@ class Path:
     ask which may be next begins with; after: asks that may still come once this one is put. strays: the order's claims
     off this path; unheld: those and the ones beyond the first `hold` steps. Lengths: until: of the segments up to each
     step that is fixed; start, rest: of those up to the partner's and of the others; held: of the first `hold` ones;
-    own: of those after what all asks begin with.
+    own: of those after what all asks begin with. Of the steps that are fixed, as Names.descend wants them: kinds: the
+    kind's number; columns: which of the sides it has, -1 for a literal. cells: groups of steps that were nodes of
+    chunks, by where they begin.
     """
 
     steps: tuple[Step, ...]
@@ -52,6 +58,10 @@ class Path:
     rest: Measure
     held: Measure
     own: Measure
+    kinds: Ints
+    columns: Ints
+    sides: tuple[Side, ...]
+    cells: dict[tuple[int, ...], tuple[Cell, ...]] = field(default_factory=dict)
 
     def stands_out(self, level: int) -> bool:
         """Whether the node that a step completes may have to stay by itself."""
@@ -230,6 +240,7 @@ class _Builder:
         following = {put.on_true, put.on_false} - {DONE}
         hold = max((common[n] for n in following), default=0)
         after = tuple(sorted(set().union(*(self._reach[n] for n in following))))
+        sided = np.array([step.side is not None for step in steps[:fixed]], np.int64)
         return Path(
             tuple(steps),
             fixed,
@@ -245,6 +256,9 @@ class _Builder:
             prepared.measure(parts[fixed:]),
             prepared.measure(parts[:hold]),
             prepared.measure(parts[prepared.common :]),
+            np.array([step.kind.id for step in steps[:fixed]], np.int64),
+            np.cumsum(sided) * sided - 1,
+            tuple(step.side for step in steps[:fixed] if step.side is not None),
         )
 
     def _step(self, parent: Kind, part: Part) -> tuple[Kind, Step]:

@@ -6,6 +6,7 @@ one kind differ in the slots of its columns only, so orders meet in the prefix t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,17 +25,17 @@ class Kind:
     """One kind of prefix; equal kinds are one object.
 
     tokens: those of a literal segment; column: that of a column segment. claims: what orders may still want of nodes
-    of this kind; keyed: orders whose fresh anchors are identified by a prefix of this kind. live: nodes in the arena
-    by `key` of parent node and slot. shared: whether more than one claim was ever made.
+    of this kind; keyed: orders whose fresh anchors are identified by a prefix of this kind. columns: how many column
+    segments it has; shared: whether more than one claim was ever made.
     """
 
     __slots__ = (
         "children",
         "claims",
         "column",
+        "columns",
         "id",
         "keyed",
-        "live",
         "parent",
         "references",
         "shared",
@@ -59,13 +60,8 @@ class Kind:
         self.references = 0
         self.claims: list[Claim] = []
         self.keyed: list[Job] = []
-        self.live: dict[int, int] = {}
+        self.columns: int = (parent.columns if parent else 0) + isinstance(symbol, str)
         self.shared = False
-
-
-def key(parent: int, slot: int) -> int:
-    """Under what `Kind.live` holds a node; slot: -1 for a literal."""
-    return (parent << 32) + slot + 1
 
 
 class Kinds:
@@ -74,6 +70,14 @@ class Kinds:
     def __init__(self) -> None:
         self.root = Kind(0, None, (), None)
         self._made = 0
+
+    def each(self) -> Iterator[Kind]:
+        """Each of them."""
+        found = [self.root]
+        while found:
+            kind = found.pop()
+            found += kind.children.values()
+            yield kind
 
     def acquire(self, parent: Kind, symbol: Symbol, column: Column | None) -> Kind:
         """The kind of `parent` with one more segment; counts one more user of it."""
@@ -89,5 +93,4 @@ class Kinds:
         kind.references -= 1
         if kind.references == 0:
             assert kind.parent is not None
-            assert not kind.live, "a kind that nobody uses has nodes"
             del kind.parent.children[kind.symbol]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,8 +30,9 @@ class Column(Protocol):
         """The token ids of one slot."""
         ...
 
-    def gather(self, slots: NDArray[np.int32], out: NDArray[np.int32]) -> None:
-        """Copy the token ids of slots, one after another, to the beginning of `out`."""
+    @property
+    def stretches(self) -> Sequence[tuple[int, NDArray[np.int64], NDArray[np.int32]]]:
+        """Where the texts are, by ranges of slots: the first slot, where each one's text begins, token ids."""
         ...
 
     def refresh(self) -> None:

@@ -12,43 +12,56 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from covey_engine.prefill.scheduling.batches import Batch
-from covey_engine.prefill.scheduling.groups import Ints, Slots
+from covey_engine.prefill.scheduling.compiled import (
+    Ints,
+    IntsOut,
+    Table,
+    TableOut,
+    Tokens,
+    TokensOut,
+    TokenTable,
+    kernel,
+)
 from covey_engine.prefill.scheduling.jobs import Path, Step
 from covey_engine.prefill.scheduling.kinds import Kind
 from covey_engine.prefill.scheduling.prepare import HOLLOW
 from covey_engine.prefill.scheduling.tree import Tree
 
 _END = -1
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
     """Neighbouring segments that make up one node: one of any type, then literals.
 
-    end: how many steps of the path are complete with it; tail: the tokens of the literals after the first segment.
+    step: the first of them; end: how many steps of the path are complete with it; tail: the tokens of its literals.
     """
 
     step: Step
     end: int
-    tail: tuple[NDArray[np.int32], ...]
-    tail_length: int
+    tail: Tokens
 
 
 @dataclass(eq=False)
 class Strip:
     """Items of one batch whose prompts start equally deep.
 
-    first: the first step that is not in the arena; where: the items' rows in the outline.
+    first: the first step that is not in the arena; begin: where the items are in the outline, one after another.
     """
 
     batch: Batch
     path: Path
     first: int
-    where: Ints | slice
+    begin: int
     cells: tuple[Cell, ...] = ()
+
+    @property
+    def where(self) -> slice:
+        """The items in the outline."""
+        return slice(self.begin, self.begin + len(self.batch))
 
     def cell_after(self, steps: int) -> int:
         """The cell that ends after so many steps of the path."""
@@ -60,66 +73,96 @@ class Outline:
     """A forest of nodes to compute (int64 [nodes], in depth-first order) under the prompts' start nodes.
 
     length, position: tokens of each node and position of the first in the prompt; slot: HOLLOW for a literal; strip,
-    level: which strip's cell `level` it is; item: its first prompt; parent: index of the node above, -1 where that is
-    the prompt's start; begin: its first row in the chunk, with one row a token; until: the prompt after its last one;
-    end: the row after its last descendant's. size: rows together. By prompt (int64 [prompts]): start: its start node;
-    row: its last row in the chunk, -1 for none; tokens: its length; place: where the strips, one after another, have
-    it, None where that is the same; strip_of: its strip. current: [prompts, cells], the node of a prompt at each cell,
-    plus one.
+    level: which strip's cell `level` it is; steps: how many segments of the prompt are complete with it; item: its
+    first prompt in the strips' order; parent: index of the node above, -1 where that is the prompt's start; begin: its
+    first row in the chunk, with one row a token; end: the row after its last descendant's. size: rows together. By
+    prompt (int64 [prompts]), in the strips' order: start: its start node; row: its last row in the chunk, -1 for none;
+    tokens: its length; strip_of: its strip. current: [prompts, cells], the node of a prompt at each cell, plus one; 0
+    after its last one. missing: how many prompts have no row.
     """
 
     strips: list[Strip]
     size: int
+    missing: int
     length: Ints
     position: Ints
-    slot: Slots
+    slot: Ints
     strip: Ints
     level: Ints
+    steps: Ints
     item: Ints
     parent: Ints
     begin: Ints
-    until: Ints
     end: Ints
     start: Ints
     row: Ints
     tokens: Ints
-    place: Ints | None
     strip_of: Ints
-    current: Ints
+    current: Table
 
     def nodes_at(self, strip: Strip, cell: int) -> tuple[Ints, Ints]:
         """The nodes that a strip's items are the first to need in one cell: indices into the batch, and nodes."""
-        nodes = self.current[strip.where, cell] - 1
-        rows = (
-            np.arange(strip.where.start, strip.where.stop) if isinstance(strip.where, slice) else strip.where
-        )
-        own = (self.item[nodes] == rows).nonzero()[0]
-        return own, nodes[own]
+        return _first_needed(self.current, self.item, strip.begin, len(strip.batch), cell)
 
-    def over(self, reduce: np.ufunc, values: Ints) -> Ints:
-        """For each node, the values of its prompts reduced to one."""
-        result = np.empty(len(self.length), np.int64)
-        padded = np.concatenate([values, values[-1:]])
-        for level in range(self.current.shape[1]):
-            nodes = (self.level == level).nonzero()[0]
-            if len(nodes):
-                edges = np.empty(2 * len(nodes), np.int64)
-                edges[::2], edges[1::2] = self.item[nodes], self.until[nodes]
-                result[nodes] = reduce.reduceat(padded, edges)[::2]
+    def most(self, values: Ints) -> Ints:
+        """For each node, the highest of its prompts' values, which are not negative."""
+        result = np.zeros(len(self.length), np.int64)
+        for nodes in self.current.T:
+            there = nodes > 0
+            np.maximum.at(result, nodes[there] - 1, values[there])
         return result
 
 
 def outline(batches: Sequence[Batch], tree: Tree) -> Outline:
     """Lay out the prompts of some batches as a trie."""
     strips = _strips(batches, tree)
-    shape = (sum(len(strip.batch) for strip in strips), max(1, *(len(strip.cells) for strip in strips)))
-    table = _Table(strips, shape, tree)
-    table.sort()
-    return table.trie(tree)
+    prompts, depth = (
+        sum(len(strip.batch) for strip in strips),
+        max(1, *(len(strip.cells) for strip in strips)),
+    )
+    codes = np.empty((depth + 1, prompts), np.int64)
+    lengths = np.empty((depth, prompts), np.int64)
+    slots = np.empty((depth, prompts), np.int32)
+    strip_of = np.zeros(prompts, np.int64)
+    steps = np.zeros((len(strips), depth), np.int64)
+    for number, strip in enumerate(strips):
+        if number:
+            strip_of[strip.where] = number
+        codes[len(strip.cells) + 1 :, strip.where] = _END
+        codes[0, strip.where] = strip.batch.nodes
+        steps[number, : len(strip.cells)] = [cell.end for cell in strip.cells]
+        _fill_in(strip, tree, codes, lengths, slots)
+    place = _NONE if _ascend(codes) else np.lexsort(codes[::-1])
+    nodes = np.empty((10, prompts * depth), np.int64)
+    items = np.empty((2, prompts), np.int64)
+    current = np.zeros((prompts, depth), np.int64)
+    count, size, missing = _trie(
+        codes, lengths, slots, strip_of, steps, place, tree.end, nodes, items, current
+    )
+    return Outline(
+        strips=strips,
+        size=size,
+        missing=missing,
+        length=nodes[0, :count],
+        position=nodes[1, :count],
+        slot=nodes[2, :count],
+        strip=nodes[3, :count],
+        level=nodes[4, :count],
+        item=nodes[5, :count],
+        parent=nodes[6, :count],
+        begin=nodes[7, :count],
+        end=nodes[8, :count],
+        steps=nodes[9, :count],
+        start=codes[0],
+        row=items[0],
+        tokens=items[1],
+        strip_of=strip_of,
+        current=current,
+    )
 
 
 def _strips(batches: Sequence[Batch], tree: Tree) -> list[Strip]:
-    strips, at = [], 0
+    strips, at = list[Strip](), 0
     for batch in batches:
         levels = tree.level[batch.nodes]
         low = int(levels[0])
@@ -127,184 +170,164 @@ def _strips(batches: Sequence[Batch], tree: Tree) -> list[Strip]:
         for level in alike:
             part = batch if len(alike) == 1 else batch.part(levels == level)
             path = batch.job.paths[batch.ask]
-            strips.append(Strip(part, path, level, slice(at, at + len(part))))
+            strips.append(Strip(part, path, level, at))
             at += len(part)
-    used = Counter((strip.first, step.kind) for strip in strips for step in strip.path.steps[strip.first :])
+    used = Counter[tuple[int, Kind]]()
+    if len(strips) > 1:
+        used.update((strip.first, step.kind) for strip in strips for step in strip.path.steps[strip.first :])
     for strip in strips:
-        broken = bool(tree.offset[strip.batch.nodes].any())
         shared = {kind for (first, kind), n in used.items() if first == strip.first and n > 1}
-        strip.cells = _cells(strip, shared, broken)
+        strip.cells = _cells(strip, shared, broken=bool(tree.offset[strip.batch.nodes].any()))
     return strips
 
 
 def _cells(strip: Strip, shared: set[Kind], broken: bool) -> tuple[Cell, ...]:
     """Group a strip's steps. broken: some prompts start within a segment, whose rest is then a cell of its own."""
-    path, cells = strip.path, list[Cell]()
-    for level in range(strip.first, len(path.steps)):
-        step = path.steps[level]
-        tokens = step.kind.tokens
+    path, first = strip.path, strip.first
+    cuts = [first]
+    for level in range(first + 1, len(path.steps)):
         before = path.steps[level - 1].kind
-        alone = not cells or before in shared or path.stands_out(level - 1) or (broken and len(cells) == 1)
-        if tokens is None or alone:
-            cells.append(Cell(step, level + 1, (), 0))
-        else:
-            last = cells[-1]
-            cells[-1] = Cell(last.step, level + 1, (*last.tail, tokens), last.tail_length + len(tokens))
-    return tuple(cells)
+        apart = before in shared or path.stands_out(level - 1) or (broken and level == first + 1)
+        if apart or path.steps[level].side is not None:
+            cuts.append(level)
+    known = path.cells.get(tuple(cuts))
+    if known is None:
+        ends = [*cuts[1:], len(path.steps)]
+        cells = tuple(_cell(path, begin, end) for begin, end in zip(cuts, ends, strict=True) if begin < end)
+        known = path.cells[tuple(cuts)] = cells
+    return known
 
 
-class _Table:
-    """Codes, lengths and slots of prompts by cell; each column one array."""
+def _cell(path: Path, begin: int, end: int) -> Cell:
+    literals = [tokens for step in path.steps[begin:end] if (tokens := step.kind.tokens) is not None]
+    return Cell(path.steps[begin], end, np.concatenate(literals) if literals else np.empty(0, np.int32))
 
-    def __init__(self, strips: list[Strip], shape: tuple[int, int], tree: Tree) -> None:
-        prompts, depth = shape
-        self._strips = strips
-        self._shape = shape
-        self._place: Ints | None = None
-        self.codes = np.empty((depth + 1, prompts), np.int64)
-        self.lengths = np.zeros((depth, prompts), np.int64)
-        self.slots = np.empty((depth, prompts), np.int32)
-        self.strip_of = np.zeros(prompts, np.int64)
-        if len(strips) > 1:
-            self.codes[1:] = _END
-        for number, strip in enumerate(strips):
-            where = strip.where
-            self.strip_of[where] = number
-            self.codes[0, where] = strip.batch.nodes
-            self._fill(strip)
-            if strip.cells:
-                self.lengths[0, where] -= tree.offset[strip.batch.nodes]
-            else:
-                self.codes[1:, where] = _END
 
-    def _fill(self, strip: Strip) -> None:
-        batch, where = strip.batch, strip.where
-        for n, cell in enumerate(strip.cells):
-            step = cell.step
-            code = strip.path.steps[cell.end - 1].kind.id << 32
-            if step.side is None:
-                assert step.kind.tokens is not None
-                self.codes[n + 1, where] = code
-                self.lengths[n, where] = len(step.kind.tokens) + cell.tail_length
-                self.slots[n, where] = HOLLOW
-                continue
-            rows = batch.rows if step.ours else batch.partners
-            assert rows is not None
-            slots = step.side.slots[rows]
-            self.slots[n, where] = slots
-            np.add(slots, np.int64(code + 1), out=self.codes[n + 1, where])
-            np.add(step.side.lengths_of(slots), cell.tail_length, out=self.lengths[n, where])
-
-    def sort(self) -> None:
-        """Bring prompts that begin alike together."""
-        if self._sorted():
-            return
-        place = self._place = np.lexsort(self.codes[::-1])
-        self.codes, self.lengths = self.codes[:, place], self.lengths[:, place]
-        self.slots, self.strip_of = self.slots[:, place], self.strip_of[place]
-        where = np.empty(len(place), np.int64)
-        where[place] = np.arange(len(place))
-        for strip in self._strips:
-            strip.where = where[strip.where]
-
-    def _sorted(self) -> bool:
-        tied: NDArray[np.bool_] | None = None
-        for column in self.codes:
-            before, after = column[:-1], column[1:]
-            falls = before > after
-            if tied is not None:
-                falls &= tied
-            if falls.any():
-                return False
-            same = before == after
-            tied = same if tied is None else tied & same
-            if not tied.any():
-                return True
-        return True
-
-    def trie(self, tree: Tree) -> Outline:
-        """The trie of the sorted prompts."""
-        prompts, depth = self._shape
-        new = np.empty((prompts, depth), np.bool_)
-        differs = np.empty((depth, prompts), np.bool_)
-        steps = np.zeros(prompts, np.int64)
-        last = np.ones(prompts, np.bool_)
-        np.not_equal(self.codes[0, 1:], self.codes[0, :-1], out=last[1:])
-        for level in range(depth):
-            codes, now = self.codes[level + 1], differs[level]
-            now[0] = True
-            np.not_equal(codes[1:], codes[:-1], out=now[1:])
-            now |= last
-            last = now
-            there = codes != _END
-            steps += there
-            np.logical_and(now, there, out=new[:, level])
-        flat = new.ravel().nonzero()[0]
-        item = flat // depth
-        at = flat - item * depth
-        length = self.lengths[at, item]
-        ends = length.cumsum()
-        begin = ends - length
-        size = int(ends[-1]) if len(ends) else 0
-        current = np.zeros((prompts, depth), np.int64)
-        current.ravel()[flat] = np.arange(1, len(flat) + 1)
-        np.maximum.accumulate(current, axis=0, out=current)
-        parent = np.where(at > 0, current[item, at - 1] - 1, -1) if depth > 1 else np.full(len(flat), -1)
-        # The row at which each prompt's own nodes begin, and one more at the end.
-        own = np.zeros(prompts + 1, np.int64)
-        own[1:] = new.sum(axis=1)
-        own = own.cumsum()
-        first_row = np.concatenate([begin, [size]])[own]
-        until = self._until(differs, at, item)
-        start = self.codes[0]
-        position = np.zeros((depth + 1, prompts), np.int64)
-        position[0] = tree.end[start]
-        self.lengths.cumsum(axis=0, out=position[1:])
-        position[1:] += position[0]
-        leaf = np.where(steps > 0, current[np.arange(prompts), steps - 1] - 1, -1)
-        return Outline(
-            strips=self._strips,
-            size=size,
-            length=length,
-            position=position[at, item],
-            slot=self.slots[at, item],
-            strip=self.strip_of[item],
-            level=at,
-            item=item,
-            parent=parent,
-            begin=begin,
-            until=until,
-            end=first_row[until],
-            start=start,
-            row=_last_rows(leaf, parent, ends, length),
-            tokens=position[-1],
-            place=self._place,
-            strip_of=self.strip_of,
-            current=current,
+def _fill_in(strip: Strip, tree: Tree, codes: TableOut, lengths: TableOut, slots: TokenTable) -> None:
+    batch, where = strip.batch, strip.where
+    for n, cell in enumerate(strip.cells):
+        code = strip.path.steps[cell.end - 1].kind.id << 32
+        side = cell.step.side
+        if side is None:
+            codes[n + 1, where] = code
+            lengths[n, where] = len(cell.tail)
+            slots[n, where] = HOLLOW
+            continue
+        rows = batch.rows if cell.step.ours else batch.partners
+        assert rows is not None
+        texts = side.column.lengths
+        _fill_column(
+            codes[n + 1], lengths[n], slots[n], strip.begin, code + 1, len(cell.tail), side.slots, rows, texts
         )
-
-    def _until(self, differs: NDArray[np.bool_], level: Ints, item: Ints) -> Ints:
-        """The prompt after the last one of each node: the next that differs at its level or above."""
-        prompts, depth = self._shape
-        until = np.empty(len(level), np.int64)
-        following = np.empty(prompts, np.int64)
-        for number in range(depth):
-            edges = differs[number].nonzero()[0]
-            following[edges[:-1]] = edges[1:]
-            following[edges[-1]] = prompts
-            here = (level == number).nonzero()[0]
-            until[here] = following[item[here]]
-        return until
+    if strip.cells:
+        lengths[0, where] -= tree.offset[batch.nodes]
 
 
-def _last_rows(leaf: Ints, parent: Ints, ends: Ints, length: Ints) -> Ints:
-    """The last row of each prompt: that of its last node with tokens; -1 for none."""
-    if len(length) == 0:
-        return np.full(len(leaf), -1)
-    if length.min() == 0:
-        while True:
-            hollow = (leaf >= 0) & (length[leaf] == 0)
-            if not hollow.any():
+@kernel
+def _fill_column(
+    codes: IntsOut,
+    lengths: IntsOut,
+    found: TokensOut,
+    begin: int,
+    code: int,
+    tail: int,
+    slots: Tokens,
+    rows: Ints,
+    texts: Tokens,
+) -> None:
+    """Write one column cell of a strip; a slot below 0 stands for a text without tokens."""
+    for n in range(len(rows)):
+        slot = slots[rows[n]]
+        found[begin + n] = slot
+        codes[begin + n] = code + slot
+        lengths[begin + n] = tail + (texts[slot] if slot >= 0 else 0)
+
+
+@kernel
+def _ascend(codes: Table) -> bool:
+    """Whether the columns of a table ascend."""
+    for n in range(1, codes.shape[1]):
+        for level in range(codes.shape[0]):
+            if codes[level, n - 1] > codes[level, n]:
+                return False
+            if codes[level, n - 1] < codes[level, n]:
                 break
-            leaf = np.where(hollow, parent[leaf], leaf)
-    return np.where(leaf >= 0, ends[leaf] - 1, -1)
+    return True
+
+
+@kernel
+def _trie(
+    codes: Table,
+    lengths: Table,
+    slots: TokenTable,
+    strip_of: Ints,
+    steps_of: Table,
+    place: Ints,
+    tree_end: Ints,
+    nodes: TableOut,
+    prompts: TableOut,
+    current: TableOut,
+) -> tuple[int, int, int]:
+    """Write the nodes' and the prompts' columns of an Outline, and `current`; how many nodes, rows and `missing`.
+
+    place: the order in which the prompts' codes ascend, empty where that is their own. nodes: length, position, slot,
+    strip, level, item, parent, begin, end, steps; prompts: row, tokens.
+    """
+    depth, count = lengths.shape
+    length, position, slot, strip = nodes[0], nodes[1], nodes[2], nodes[3]
+    level_of, item, parent, begin, end, steps = nodes[4], nodes[5], nodes[6], nodes[7], nodes[8], nodes[9]
+    path = np.empty(depth, np.int64)  # the nodes of the prompt before
+    for level in range(depth):
+        path[level] = -1
+    made, rows, missing, before = 0, 0, 0, -1
+    for n in range(count):
+        prompt = place[n] if len(place) else n
+        # How many nodes it shares with the one before.
+        alike = 0
+        if n and codes[0, prompt] == codes[0, before]:
+            while alike < depth and path[alike] >= 0 and codes[alike + 1, prompt] == codes[alike + 1, before]:
+                alike += 1
+        for level in range(alike, depth):
+            if path[level] >= 0:
+                end[path[level]] = rows
+                path[level] = -1
+        at, last, above = tree_end[codes[0, prompt]], -1, -1
+        for level in range(depth):
+            if codes[level + 1, prompt] < 0:
+                break
+            node = path[level]
+            if node < 0:
+                node = path[level] = made
+                made += 1
+                length[node], position[node] = lengths[level, prompt], at
+                slot[node], level_of[node] = slots[level, prompt], level
+                steps[node] = steps_of[strip_of[prompt], level]
+                item[node], strip[node] = prompt, strip_of[prompt]
+                parent[node], begin[node] = above, rows
+                rows += length[node]
+            elif prompt < item[node]:
+                item[node], strip[node] = prompt, strip_of[prompt]
+            current[prompt, level] = node + 1
+            at += length[node]
+            if length[node]:
+                last = begin[node] + length[node] - 1
+            above = node
+        prompts[0, prompt], prompts[1, prompt] = last, at
+        missing += last < 0
+        before = prompt
+    for node in path:
+        if node >= 0:
+            end[node] = rows
+    return made, rows, missing
+
+
+@kernel
+def _first_needed(current: Table, item: Ints, begin: int, count: int, cell: int) -> tuple[Ints, Ints]:
+    """The nodes at one cell of `count` prompts that are the first ones of their node: which prompts, which nodes."""
+    which, nodes, found = np.empty(count, np.int64), np.empty(count, np.int64), 0
+    for n in range(count):
+        node = current[begin + n, cell] - 1
+        if item[node] == begin + n:
+            which[found], nodes[found] = n, node
+            found += 1
+    return which[:found], nodes[:found]

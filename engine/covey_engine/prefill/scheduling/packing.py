@@ -1,191 +1,203 @@
-"""A chunk's trie with addresses goes in, the chunk comes out; vectorized over nodes, never a loop over prompts."""
+"""A chunk's trie with addresses goes in, the chunk comes out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.scheduling.groups import Ints, Slots
-from covey_engine.prefill.scheduling.orders import Column
-from covey_engine.prefill.scheduling.outline import Cell, Outline
-from covey_engine.prefill.scheduling.tree import Nodes, Tree
+from covey_engine.prefill.scheduling.compiled import Ints, IntsOut, Table, Tokens, TokensOut, kernel
+from covey_engine.prefill.scheduling.outline import Outline
+from covey_engine.prefill.scheduling.tree import Tree
 
-Tokens = NDArray[np.int32]
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """What a chunk computes, int64 [nodes] in depth-first order, none of them empty.
-
-    length; position: of the first token in the prompt; address: of its KV; parent: index of the node above, -1 where
-    that is in the arena; begin: its first row; end: the row after its last descendant's.
-    """
-
-    length: Ints
-    position: Ints
-    address: Ints
-    parent: Ints
-    begin: Ints
-    end: Ints
+_NO_TEXTS = (0, np.empty(0, np.int64), np.empty(0, np.int32))
 
 
-@dataclass(frozen=True, eq=False)
-class Roots:
-    """Runs of rows below one node of the arena each: first row, row after the last, node."""
-
-    begin: Ints
-    end: Ints
-    node: Nodes
-
-
-def rows_of(outline: Outline, address: Ints) -> Rows:
-    """The nodes of an outline that have tokens."""
-    if outline.size == 0 or outline.length.min() > 0:
-        return Rows(outline.length, outline.position, address, outline.parent, outline.begin, outline.end)
-    solid = outline.length > 0
-    parent = outline.parent
-    while True:
-        hollow = (parent >= 0) & ~solid[parent]
-        if not hollow.any():
-            break
-        parent = np.where(hollow, outline.parent[parent], parent)
-    index = solid.cumsum() - 1
-    parent = np.where(parent >= 0, index[parent], -1)
-    fields = (outline.length, outline.position, address, parent, outline.begin, outline.end)
-    return Rows(*(field[solid] for field in fields))
-
-
-def roots_of(outline: Outline) -> Roots:
-    """Where the prompts' start nodes change."""
-    tops = (outline.parent < 0).nonzero()[0]
-    nodes = outline.start[outline.item[tops]]
-    if len(nodes) == 0 or (nodes[0] == nodes[-1] and (nodes == nodes[0]).all()):
-        return Roots(outline.begin[tops[:1]], np.full(min(len(nodes), 1), outline.size), nodes[:1])
-    changes = (nodes[1:] != nodes[:-1]).nonzero()[0] + 1
-    first = np.concatenate([tops[:1], tops[changes]])
-    begin = outline.begin[first]
-    end = np.concatenate([begin[1:], [outline.size]])
-    return Roots(begin, end, outline.start[outline.item[first]])
-
-
-def assemble(rows: Rows, tokens: Tokens, roots: Roots, tree: Tree) -> Chunk:
-    """The chunk without answers."""
-    size, count = len(tokens), len(rows.length)
-    index = np.arange(size)
-    # Scratch addresses are row numbers, so that what is not kept stands side by side.
-    apart = np.ones(count, np.bool_)
-    meets = rows.address[:-1] + rows.length[:-1] == rows.address[1:]
-    meets &= rows.parent[1:] == index[: max(count - 1, 0)]
-    np.logical_not(meets, out=apart[1:])
-    heads = apart.nonzero()[0]
-    segments = np.empty((len(heads), 3), np.int64)
-    first = segments[:, 0] = rows.begin[heads]
-    segments[:-1, 1] = first[1:]
-    segments[-1:, 1] = size
-    seen = segments[:, 1][apart.cumsum() - 1]
-    segments[:, 1] -= first
-    segments[:, 2] = rows.address[heads]
-    inner = (rows.end > seen).nonzero()[0]
-    below = np.empty((len(inner), 4), np.int64)
-    below[:, 0], below[:, 2], below[:, 3] = seen[inner], rows.address[inner], rows.length[inner]
-    below[:, 1] = rows.end[inner] - below[:, 0]
-    shift = rows.address - rows.begin
-    positions = (rows.position - rows.begin).repeat(rows.length)
-    positions += index
-    return Chunk(
-        tokens=tokens,
-        positions=positions.astype(np.int32),
-        kv_address=shift.repeat(rows.length) + index if shift.any() else index,
-        segments=segments,
-        contexts=np.concatenate([*_above(roots, tree), below]),
-        answers=np.empty(0, np.int32),
+def pack(outline: Outline, address: Ints, tree: Tree) -> Chunk:
+    """The chunk without answers. address: of each node's KV."""
+    return assemble(
+        token_ids(outline),
+        tree,
+        outline.length,
+        outline.position,
+        address,
+        outline.parent,
+        outline.begin,
+        outline.end,
+        outline.start[outline.item],
     )
 
 
-def _above(roots: Roots, tree: Tree) -> list[NDArray[np.int64]]:
-    """Contexts for the nodes of the arena, outermost first; one where neighbouring runs of rows share a node."""
-    found = []
-    at = roots.node
-    depths = tree.depth[at]
-    for depth in range(int(depths.max(initial=0)), 0, -1):
-        here = depths == depth
-        node = np.where(here, at, 0)
-        changed = np.ones(len(node), np.bool_)
-        np.not_equal(node[1:], node[:-1], out=changed[1:])
-        first = changed.nonzero()[0]
-        last = np.concatenate([first[1:], [len(node)]]) - 1
-        node = node[first]
-        contexts = np.empty((len(first), 4), np.int64)
-        contexts[:, 0] = roots.begin[first]
-        contexts[:, 1] = roots.end[last] - contexts[:, 0]
-        contexts[:, 2], contexts[:, 3] = tree.address[node], tree.length[node]
-        found.append(contexts[(node > 0) & (contexts[:, 1] > 0)])
-        at = np.where(here, tree.parent[at], at)
-        depths = np.where(here, depth - 1, depths)
-    return found[::-1]
+def assemble(
+    tokens: Tokens,
+    tree: Tree,
+    length: Ints,
+    position: Ints,
+    address: Ints,
+    parent: Ints,
+    begin: Ints,
+    end: Ints,
+    start: Ints,
+) -> Chunk:
+    """The chunk of some nodes (int64 [nodes], as in Outline), without answers.
+
+    address: of each node's KV; start: where its prompts start in the arena, read of those without a parent only.
+    """
+    size = len(tokens)
+    positions, addresses = np.empty(size, np.int32), np.empty(size, np.int64)
+    _lay_rows(length, position, address, begin, positions, addresses)
+    above = _contexts_above(parent, begin, start, size, tree.parent, tree.depth, tree.address, tree.length)
+    segments, below = _segments(length, address, parent, begin, end, size)
+    contexts = np.concatenate([above, below]) if len(above) else below
+    return Chunk(tokens, positions, addresses, segments, contexts, np.empty(0, np.int32))
 
 
 def token_ids(outline: Outline) -> Tokens:
     """The tokens of all rows."""
     tokens = np.empty(outline.size, np.int32)
-    depth = outline.current.shape[1]
-    which = outline.strip * depth + outline.level
     for number, strip in enumerate(outline.strips):
         for level, cell in enumerate(strip.cells):
-            nodes = (which == number * depth + level).nonzero()[0]
-            if len(nodes):
-                _write(tokens, cell, outline.slot[nodes], outline.begin[nodes], outline.length[nodes])
+            side = cell.step.side
+            texts = cell.tail if side is None else side.column.lengths
+            for first, begins, values in (_NO_TEXTS,) if side is None else side.column.stretches:
+                _write(
+                    tokens,
+                    number,
+                    level,
+                    outline.strip,
+                    outline.level,
+                    outline.slot,
+                    outline.begin,
+                    outline.length,
+                    texts,
+                    first,
+                    begins,
+                    values,
+                    cell.tail,
+                )
     return tokens
 
 
-def _write(tokens: Tokens, cell: Cell, slots: Slots, begin: Ints, length: Ints) -> None:
-    """Write one cell's tokens for nodes that begin at rows `begin`."""
-    kind = cell.step.kind
-    length = length - cell.tail_length
-    if kind.tokens is not None:
-        _write_literal(tokens, kind.tokens, begin, length)
-    else:
-        assert kind.column is not None
-        _gather(tokens, kind.column, slots, begin, length)
-    at = begin + length
-    for tail in cell.tail:
-        tokens[at[:, None] + np.arange(len(tail))] = tail
-        at = at + len(tail)
+@kernel
+def _lay_rows(
+    length: Ints, position: Ints, address: Ints, begin: Ints, positions: TokensOut, addresses: IntsOut
+) -> None:
+    """Write each row's position and address."""
+    for node in range(len(length)):
+        for n in range(length[node]):
+            positions[begin[node] + n] = position[node] + n
+            addresses[begin[node] + n] = address[node] + n
 
 
-def _write_literal(tokens: Tokens, literal: Tokens, begin: Ints, length: Ints) -> None:
-    whole = length == len(literal)
-    if not whole.all():
-        # The arena has a part of it: this is the rest.
-        for at, count in zip(begin[~whole].tolist(), length[~whole].tolist(), strict=True):
-            tokens[at : at + count] = literal[len(literal) - count :]
-        begin = begin[whole]
-    tokens[begin[:, None] + np.arange(len(literal))] = literal
+@kernel
+def _segments(
+    length: Ints, address: Ints, parent: Ints, begin: Ints, end: Ints, size: int
+) -> tuple[Table, Table]:
+    """The chunk's segments, and the contexts of nodes with descendants outside their segment.
+
+    Nodes without tokens have no part in it. Scratch addresses are row numbers, so what is not kept stands side by side.
+    """
+    count = len(length)
+    segments, of_node, made = np.empty((count, 3), np.int64), np.empty(count, np.int64), 0
+    before = -1
+    for node in range(count):
+        if length[node] == 0:
+            continue
+        above = parent[node]
+        while above >= 0 and length[above] == 0:
+            above = parent[above]
+        if above < 0 or above != before or address[before] + length[before] != address[node]:
+            segments[made, 0], segments[made, 1], segments[made, 2] = begin[node], size, address[node]
+            if made:
+                segments[made - 1, 1] = begin[node]
+            made += 1
+        of_node[node] = made - 1
+        before = node
+    contexts, found = np.empty((count, 4), np.int64), 0
+    for node in range(count):
+        if length[node] == 0:
+            continue
+        seen = segments[of_node[node], 1]
+        if end[node] > seen:
+            contexts[found, 0], contexts[found, 1] = seen, end[node] - seen
+            contexts[found, 2], contexts[found, 3] = address[node], length[node]
+            found += 1
+    for n in range(made):
+        segments[n, 1] -= segments[n, 0]
+    return segments[:made], contexts[:found]
 
 
-def _gather(tokens: Tokens, column: Column, slots: Slots, begin: Ints, length: Ints) -> None:
-    whole = column.lengths[slots] == length
-    if not whole.all() or length.min() == 0:
-        # The arena has a part of it: this is the rest.
-        broken = (~whole & (length > 0)).nonzero()[0]
-        for slot, at, count in zip(
-            slots[broken].tolist(), begin[broken].tolist(), length[broken].tolist(), strict=True
-        ):
-            tokens[at : at + count] = column.tokens(slot)[-count:]
-        solid = whole & (length > 0)
-        slots, begin, length = slots[solid], begin[solid], length[solid]
-        if len(slots) == 0:
-            return
-    ends = length.cumsum()
-    total = int(ends[-1])
-    if begin[-1] + length[-1] - begin[0] == total:
-        column.gather(slots, tokens[begin[0] : begin[0] + total])
-        return
-    found = np.empty(total, np.int32)
-    column.gather(slots, found)
-    spans = (begin - (ends - length)).repeat(length)
-    spans += np.arange(total)
-    tokens[spans] = found
+@kernel
+def _contexts_above(
+    parent: Ints,
+    begin: Ints,
+    start: Ints,
+    size: int,
+    tree_parent: Ints,
+    tree_depth: Ints,
+    tree_address: Ints,
+    tree_length: Ints,
+) -> Table:
+    """Contexts for the nodes of the arena, outermost first; one where neighbouring runs of rows share a node."""
+    # Runs of rows below one node of the arena each: the node, the first row, the row after the last.
+    at, first, last, runs, deepest = np.empty_like(begin), np.empty_like(begin), np.empty_like(begin), 0, 0
+    for node in range(len(parent)):
+        if parent[node] < 0 and (runs == 0 or start[node] != at[runs - 1]):
+            if runs:
+                last[runs - 1] = begin[node]
+            at[runs], first[runs], last[runs] = start[node], begin[node], size
+            deepest = max(deepest, tree_depth[start[node]])
+            runs += 1
+    contexts, found = np.empty((runs * deepest, 4), np.int64), runs * deepest
+    for depth in range(deepest, 0, -1):
+        joined = -1
+        for run in range(runs - 1, -1, -1):
+            node = at[run]
+            if tree_depth[node] != depth:
+                joined = -1
+                continue
+            at[run] = tree_parent[node]
+            if first[run] == last[run]:
+                continue
+            if node == joined:
+                contexts[found, 1] += contexts[found, 0] - first[run]
+            else:
+                found -= 1
+                contexts[found, 1] = last[run] - first[run]
+                contexts[found, 2], contexts[found, 3] = tree_address[node], tree_length[node]
+            contexts[found, 0] = first[run]
+            joined = node
+    return contexts[found:]
+
+
+@kernel
+def _write(
+    tokens: TokensOut,
+    number: int,
+    cell: int,
+    strip: Ints,
+    level: Ints,
+    slot: Ints,
+    begin: Ints,
+    length: Ints,
+    texts: Tokens,
+    first: int,
+    begins: Ints,
+    values: Tokens,
+    tail: Tokens,
+) -> None:
+    """Write the tokens of a strip's cell: a text, if it is among these, and the literals after it.
+
+    Where the arena has a part of them, the node is the rest. texts: lengths by slot; begins: where the text of each
+    slot from `first` on begins among the values.
+    """
+    for node in range(len(strip)):
+        if strip[node] != number or level[node] != cell:
+            continue
+        row, literal = begin[node], min(length[node], len(tail))
+        text, index = length[node] - literal, slot[node] - first
+        if text and 0 <= index < len(begins):
+            source = begins[index] + texts[slot[node]] - text
+            for n in range(text):
+                tokens[row + n] = values[source + n]
+        for n in range(literal):
+            tokens[row + text + n] = tail[len(tail) - literal + n]

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey_engine.prefill.api import Anchor, Argument, Literal, Part, Partner, WorkOrder
-from covey_engine.prefill.scheduling.groups import Groups, Ints, Slots
+from covey_engine.prefill.scheduling.compiled import Ints, IntsOut, Tokens, kernel
+from covey_engine.prefill.scheduling.groups import Groups, Slots
 from covey_engine.prefill.scheduling.orders import Column, Columns, Limits, check_lengths, check_shape
 
 HOLLOW = -1
@@ -47,11 +48,6 @@ class Side:
             return self
         return Side(self.folder, self.column, self.slots[order], self.hollow)
 
-    def lengths_of(self, slots: Slots) -> NDArray[np.int32]:
-        """Tokens of the texts of some of the slots."""
-        lengths = self.column.lengths[slots]
-        return np.where(slots == HOLLOW, np.int32(0), lengths) if self.hollow else lengths
-
 
 @dataclass(frozen=True, eq=False)
 class Measure:
@@ -62,19 +58,44 @@ class Measure:
     partners: tuple[Side, ...]
 
     def lengths(self, rows: Ints, partners: Ints | None) -> Ints:
-        """Tokens per row (and partner); one number as an array of no dimension where all are alike."""
-        total = np.array(self.literals, np.int64)
+        """Tokens per row (and partner)."""
+        total = np.full(len(rows), self.literals)
         for side in self.anchors:
-            total = total + side.lengths_of(side.slots[rows])
+            _add_lengths(total, side.slots, rows, side.column.lengths)
         for side in self.partners:
             assert partners is not None
-            total = total + side.lengths_of(side.slots[partners])
+            _add_lengths(total, side.slots, partners, side.column.lengths)
         return total
 
     def total(self, rows: Ints, partners: Ints | None) -> int:
         """Tokens of all rows together."""
-        lengths = self.lengths(rows, partners)
-        return int(lengths) * len(rows) if lengths.ndim == 0 else int(lengths.sum())
+        total = self.literals * len(rows)
+        for side in self.anchors:
+            total += _sum_lengths(side.slots, rows, side.column.lengths)
+        for side in self.partners:
+            assert partners is not None
+            total += _sum_lengths(side.slots, partners, side.column.lengths)
+        return total
+
+
+@kernel
+def _add_lengths(total: IntsOut, slots: Tokens, rows: Ints, texts: Tokens) -> None:
+    """Add the lengths of the rows' texts; a slot below 0 stands for a text without tokens."""
+    for n in range(len(rows)):
+        slot = slots[rows[n]]
+        if slot >= 0:
+            total[n] += texts[slot]
+
+
+@kernel
+def _sum_lengths(slots: Tokens, rows: Ints, texts: Tokens) -> int:
+    """The lengths of the rows' texts together."""
+    total = 0
+    for row in rows:
+        slot = slots[row]
+        if slot >= 0:
+            total += texts[slot]
+    return total
 
 
 @dataclass(frozen=True)
@@ -140,16 +161,20 @@ class Prepared:
         weights = None if self.pairs is None else self.pairs.ends - self.pairs.begins
         for path in self.paths:
             for part in path[self.common :]:
-                if isinstance(part, Partner):
+                if isinstance(part, Literal):
+                    total += len(part.tokens) * self.order.items
+                elif isinstance(part, Partner):
                     total += self._partner_total(part)
+                elif weights is None:
+                    total += self.measure((part,)).total(rows, None)
                 else:
-                    each = self.measure((part,)).lengths(rows, None)
-                    total += int((each * (np.ones_like(rows) if weights is None else weights)).sum())
+                    total += int((self.measure((part,)).lengths(rows, None) * weights).sum())
         return total
 
     def _partner_total(self, part: Partner) -> int:
         assert self.pairs is not None
-        lengths = self.measure((part,)).lengths(np.empty(0, np.int64), np.arange(self.order.partner_count))
+        others = np.arange(self.order.partner_count)
+        lengths = self.measure((part,)).lengths(others, others)
         if self.pairs.width:
             return int(lengths.sum()) * self.order.anchor_count
         counts = np.bincount(self.pairs.partners, minlength=len(lengths))
@@ -202,8 +227,8 @@ def _sort(order: WorkOrder, anchors: list[Side], partners: list[Side], limits: L
             ours = [part for part in path if not isinstance(part, Partner)]
             theirs = [part for part in path if isinstance(part, Partner)]
             others = np.arange(order.partner_count)
-            left = plain.measure(ours).lengths(rows, None) + np.zeros(len(rows), np.int64)
-            right = plain.measure(theirs).lengths(others, others) + np.zeros(len(others), np.int64)
+            left = plain.measure(ours).lengths(rows, None)
+            right = plain.measure(theirs).lengths(others, others)
             check_lengths(order, ask, left, right, limits)
     fixed = [path[: fixed_parts(path)] for path in paths]
     original = _ascending([anchors[argument].slots for argument in arguments_of(fixed[0])])

@@ -16,7 +16,7 @@ from covey_engine.prefill.scheduling.tree import Tree
 
 def replay(chunk: Chunk, outline: Outline, tree: Tree) -> tuple[Chunk, Ints]:
     """Add a row for each prompt that has none, one for prompts of the same node; all prompts' answer rows."""
-    if outline.row.min() >= 0:
+    if not outline.missing:
         return chunk, outline.row
     missing = (outline.row < 0).nonzero()[0]
     nodes, first, which = np.unique(outline.start[missing], return_index=True, return_inverse=True)
@@ -50,10 +50,8 @@ def _spans(tree: Tree, node: int) -> list[tuple[int, int]]:
 
 
 def _last_token(outline: Outline, prompt: int) -> int:
-    place = prompt if outline.place is None else int(outline.place[prompt])
-    number = int(outline.strip_of[prompt])
-    index = place - sum(len(strip.batch) for strip in outline.strips[:number])
-    strip: Strip = outline.strips[number]
+    strip: Strip = outline.strips[int(outline.strip_of[prompt])]
+    index = prompt - strip.begin
     batch = strip.batch
     for step in reversed(batch.job.paths[batch.ask].steps):
         if step.kind.tokens is not None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey_engine.prefill.scheduling.claims import Claim, find
+from covey_engine.prefill.scheduling.compiled import FlagsOut, kernel
 from covey_engine.prefill.scheduling.groups import Ints, Slots
 from covey_engine.prefill.scheduling.kinds import Kind
 from covey_engine.prefill.scheduling.outline import Outline, Strip
@@ -20,26 +21,21 @@ Flags = NDArray[np.bool_]
 class _Level:
     """The new nodes of one cell, none depending on a partner.
 
-    columns: their slots by column segment; groups: for each claim on them, its groups, the order's own first.
+    columns: their slots by column segment; own, others: for the order's own claim on them and for those of other
+    orders, the groups.
     """
 
     kind: Kind
     nodes: Ints
     columns: list[Slots]
-    groups: list[tuple[Claim, Ints]]
+    own: tuple[Claim, Ints]
+    others: list[tuple[Claim, Ints]]
 
-    def name(self, tree: Tree, which: Flags, nodes: Nodes, slots: Slots) -> None:
-        """Make some of the nodes findable."""
-        count = len(nodes)
-        paths: list[tuple[int, ...]] = [()] * count
-        if self.columns:
-            paths = list(zip(*(column[which].tolist() for column in self.columns), strict=True))
-        claimants: list[list[tuple[Claim, int]]] = [[] for _ in range(count)]
-        for claim, groups in self.groups:
-            for found, group in zip(claimants, groups[which].tolist(), strict=True):
-                if group >= 0:
-                    found.append((claim, group))
-        tree.name(nodes, self.kind, slots.tolist(), paths, claimants)
+    @property
+    def wanting(self) -> list[tuple[Claim, Ints]]:
+        """Those that may want some of the nodes."""
+        # Where nothing is counted only fresh rows claim, and the order's own are drawn.
+        return self.others if self.own[0].counts is None else [self.own, *self.others]
 
 
 class Retention:
@@ -81,7 +77,7 @@ class Retention:
     def _lost_before(self) -> Ints | None:
         outline, lost = self._outline, None
         for level in self._levels:
-            for claim, groups in level.groups:
+            for claim, groups in (level.own, *level.others):
                 known = claim.recall(groups)
                 if known is not None:
                     lost = np.zeros(len(outline.length), np.int64) if lost is None else lost
@@ -91,7 +87,7 @@ class Retention:
             for strip in outline.strips:
                 if strip.batch.lost is not None:
                     theirs[strip.where] = strip.batch.lost
-            found = outline.over(np.maximum, theirs)
+            found = outline.most(theirs)
             lost = found if lost is None else np.maximum(lost, found)
         if lost is None:
             return None
@@ -107,22 +103,15 @@ class Retention:
             if strip.path.hold > strip.first:
                 keep[self._nodes_after(strip, strip.path.hold)] = True
         for level in self._levels:
-            (own, groups), *rest = level.groups
-            keep[level.nodes[own.wants(groups)]] = True
-            for claim, groups in rest:
+            own, groups = level.own
+            if own.counts is not None:
+                keep[level.nodes[own.wants(groups)]] = True
+            for claim, groups in level.others:
                 others = np.zeros(len(keep), np.bool_) if others is None else others
                 others[level.nodes[claim.wants(groups)]] = True
-        return self._with_parents(keep), None if others is None else self._with_parents(others)
-
-    def _with_parents(self, keep: Flags) -> Flags:
-        parent = self._outline.parent
-        above = parent[keep]
-        while len(above):
-            above = above[above >= 0]
-            above = above[~keep[above]]
-            keep[above] = True
-            above = parent[above]
-        return keep & (self._outline.length > 0)
+        for wanted in (keep,) if others is None else (keep, others):
+            _add_parents(wanted, outline.parent, outline.length)
+        return keep, others
 
     def _place(self, keep: Flags, others: Flags | None) -> tuple[Ints, Flags]:
         outline, arena = self._outline, self._tree.arena
@@ -140,59 +129,58 @@ class Retention:
             # A node is of use only below its parents.
             stays = np.zeros(len(keep), np.bool_)
             stays[chosen] = places >= 0
-            useful = self._below_staying(stays)
-            useless = stays[chosen] & ~useful[chosen]
+            _drop_orphans(stays, outline.parent, outline.length)
+            useless = (places >= 0) & ~stays[chosen]
             arena.release(places[useless], outline.length[chosen[useless]])
-            stays &= useful
         address[stays] = places[stays[chosen]]
         return address, stays
 
-    def _below_staying(self, stays: Flags) -> Flags:
-        """Nodes all of whose ancestors stay, or are empty."""
-        outline = self._outline
-        passable = stays | (outline.length == 0)
-        useful = np.ones(len(stays), np.bool_)
-        for level in range(1, outline.current.shape[1]):
-            nodes = np.flatnonzero(outline.level == level)
-            above = outline.parent[nodes]
-            useful[nodes] = useful[above] & passable[above]
-        return useful
-
     def _persist(self) -> Nodes | None:
         """The deepest tree node at or above each node, None where that is its start; adds those that stay."""
-        outline, tree = self._outline, self._tree
-        if not self._stays.any():
+        outline, stays = self._outline, self._stays
+        if not stays.any():
             return None
-        ends = np.zeros((len(outline.strips), outline.current.shape[1]), np.int64)
-        for number, strip in enumerate(outline.strips):
-            ends[number, : len(strip.cells)] = [cell.end for cell in strip.cells]
-        found = outline.start[outline.item]
-        for level in range(outline.current.shape[1]):
-            nodes = (outline.level == level).nonzero()[0]
-            if level:
-                found[nodes] = found[outline.parent[nodes]]
-            new = nodes[self._stays[nodes]]
-            if len(new):
-                positions = outline.position[new] + outline.length[new]
-                depth = ends[outline.strip[new], level]
-                found[new] = tree.add(found[new], self.address[new], outline.length[new], positions, depth)
-        return found
+        start, ends = outline.start[outline.item], outline.position + outline.length
+        return self._tree.add(outline.parent, start, self.address, outline.length, ends, outline.steps, stays)
 
     def _name(self, level: _Level) -> None:
         """Make nodes findable; tell those who want what does not stay."""
         stays = self._stays[level.nodes]
         if stays.any():
             assert self._node is not None
-            nodes = level.nodes[stays]
-            level.name(self._tree, stays, self._node[nodes], self._outline.slot[nodes])
-            if stays.all():
-                return
-        gone = level.nodes[~stays]
-        ends = self._outline.position[gone] + self._outline.length[gone]
-        for claim, groups in level.groups:
-            wants = claim.wants(groups[~stays])
-            if wants.any():
-                claim.lose(groups[~stays][wants], ends[wants])
+            which = slice(None) if stays.all() else stays.nonzero()[0]
+            found = level.nodes[which]
+            nodes = self._node[found]
+            columns = [column[which] for column in level.columns]
+            self._tree.give_names(nodes, level.kind, self._outline.slot[found], columns)
+            for claim, groups in level.wanting:
+                self._tree.promise(nodes, claim, groups[which])
+        if not stays.all():
+            gone = level.nodes[~stays]
+            ends = self._outline.position[gone] + self._outline.length[gone]
+            for claim, groups in level.wanting:
+                wants = claim.wants(groups[~stays])
+                if wants.any():
+                    claim.lose(groups[~stays][wants], ends[wants])
+
+
+@kernel
+def _add_parents(keep: FlagsOut, parent: Ints, length: Ints) -> None:
+    """Mark what is above marked nodes too, but nodes without tokens not at all."""
+    for node in range(len(keep) - 1, -1, -1):
+        if keep[node] and parent[node] >= 0:
+            keep[parent[node]] = True
+        keep[node] = keep[node] and length[node] > 0
+
+
+@kernel
+def _drop_orphans(stays: FlagsOut, parent: Ints, length: Ints) -> None:
+    """Unmark nodes with an ancestor that has tokens and is not marked."""
+    cut = np.zeros(len(stays), np.bool_)
+    for node in range(len(stays)):
+        cut[node] = parent[node] >= 0 and cut[parent[node]]
+        stays[node] = stays[node] and not cut[node]
+        cut[node] = cut[node] or (length[node] > 0 and not stays[node])
 
 
 def _levels(outline: Outline) -> list[_Level]:
@@ -227,6 +215,5 @@ def _level(strip: Strip, level: int, items: Ints, nodes: Ints) -> _Level:
     batch, path = strip.batch, strip.path
     kind, own, rows = path.steps[level].kind, path.claims[level], batch.rows[items]
     columns = [batch.job.prepared.anchors[n].slots[rows] for n in path.arguments[level]]
-    groups = [(own, own.groups.of(rows))]
-    groups += [(claim, find(claim, columns, len(rows))) for claim in kind.claims if claim is not own]
-    return _Level(kind, nodes, columns, groups)
+    others = [(claim, find(claim, columns, len(rows))) for claim in kind.claims if claim is not own]
+    return _Level(kind, nodes, columns, (own, own.groups.of(rows)), others)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.api import Answers, Figures, Progress, WorkOrder
+from covey_engine.prefill.api import Figures, Progress, WorkOrder
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.readout import MarginReader, answer_tokens
 from covey_engine.prefill.scheduling.arena import Arena
 from covey_engine.prefill.scheduling.batches import Batch
+from covey_engine.prefill.scheduling.compiled import compile_kernels
 from covey_engine.prefill.scheduling.draw import Draft, Drawer
 from covey_engine.prefill.scheduling.eviction import make_room
 from covey_engine.prefill.scheduling.flights import Flight, launch, restore
@@ -25,25 +26,11 @@ from covey_engine.prefill.scheduling.jobs import Job, close_job, open_job, relea
 from covey_engine.prefill.scheduling.kinds import Kinds
 from covey_engine.prefill.scheduling.orders import Column, Columns, Limits
 from covey_engine.prefill.scheduling.prepare import Prepared, prepare, release
+from covey_engine.prefill.scheduling.reports import Report
 from covey_engine.prefill.scheduling.settling import land
 from covey_engine.prefill.scheduling.shares import Shares
 from covey_engine.prefill.scheduling.split import launch_part, remaining
 from covey_engine.prefill.scheduling.tree import Tree
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a settled chunk brought one order: answers, its cost and progress so far, and whether that was all."""
-
-    ticket: int
-    answers: tuple[Answers, ...]
-    figures: Figures
-    progress: Progress
-    finished: bool
-
-    def named(self, ticket: int) -> Report:
-        """The same under another ticket."""
-        return replace(self, ticket=ticket)
 
 
 class Scheduler:
@@ -51,6 +38,7 @@ class Scheduler:
 
     def __init__(self, limits: Limits, open_column: Callable[[str], Column]) -> None:
         assert limits.arena >= limits.chunk > 0
+        compile_kernels()
         self.limits = limits
         # The first addresses are scratch: one for each row of a chunk.
         self.arena = Arena(limits.chunk, limits.arena - limits.chunk)
@@ -175,7 +163,7 @@ class Scheduler:
 
     def check(self) -> None:
         """Assert the law of conservation; for tests, after every step."""
-        self._tree.check()
+        self._tree.check(self._kinds.each())
 
     def _next_flight(self) -> Flight | None:
         draft = self._draft()

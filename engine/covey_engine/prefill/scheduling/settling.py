@@ -28,13 +28,16 @@ def land(
     if not flight.batches:
         return found
     index = np.concatenate(flight.answers)
-    sizes = [len(batch) for batch in flight.batches]
     readouts = [batch.job.asks[batch.ask].readout for batch in flight.batches]
     distinct = {readout: number for number, readout in enumerate(dict.fromkeys(readouts))}
-    which = np.array([distinct[readout] for readout in readouts]).repeat(sizes)
+    which = np.array([distinct[readout] for readout in readouts])
+    which = which.repeat([len(batch) for batch in flight.batches])
     margins = reader.margins(logits[index], tuple(distinct), which)
     let_go, withdrawn = [], set[Kind]()
-    for batch, theirs in zip(flight.batches, np.split(margins, np.cumsum(sizes)[:-1]), strict=True):
+    begin = 0
+    for batch in flight.batches:
+        theirs = margins[begin : begin + len(batch)]
+        begin += len(batch)
         found[batch.job] += _answers(batch, theirs)
         withdrawn |= _move_on(batch, theirs, tree)
         if batch.held is not None:

@@ -15,7 +15,7 @@ from covey_engine.prefill.scheduling.claims import Claim, find
 from covey_engine.prefill.scheduling.flights import Flight
 from covey_engine.prefill.scheduling.groups import Slots
 from covey_engine.prefill.scheduling.jobs import Step
-from covey_engine.prefill.scheduling.packing import Roots, Rows, assemble
+from covey_engine.prefill.scheduling.packing import assemble
 from covey_engine.prefill.scheduling.prepare import HOLLOW
 from covey_engine.prefill.scheduling.tree import Tree
 
@@ -50,9 +50,12 @@ def launch_part(item: Batch, tokens: int, tree: Tree, answer_tokens: tuple[int, 
         whole = offset + count == len(text)
         node = _add(tree, node, count, level + whole, 0 if whole else offset + count)
         if level < path.fixed:
-            slot = -1 if step.side is None else int(columns[-1][0])
-            slots = tuple(int(column[0]) for column in columns)
-            tree.name(np.array([node]), step.kind, [slot], [slots], [claimants])
+            one = np.array([node])
+            tree.give_names(
+                one, step.kind, np.array([-1 if step.side is None else _slot(item, step)]), columns
+            )
+            for claim, group in claimants:
+                tree.promise(one, claim, np.array([group]))
         made.append(node)
         left -= count
         level, offset = (level + 1, 0) if whole else (level, offset + count)
@@ -67,23 +70,30 @@ def launch_part(item: Batch, tokens: int, tree: Tree, answer_tokens: tuple[int, 
 def _chunk(nodes: NDArray[np.int64], tokens: NDArray[np.int32], start: int, tree: Tree) -> Chunk:
     lengths = tree.length[nodes]
     begin = np.cumsum(lengths) - lengths
-    rows = Rows(
+    return assemble(
+        tokens,
+        tree,
         length=lengths,
         position=tree.end[nodes] - lengths,
         address=tree.address[nodes],
         parent=np.arange(len(nodes)) - 1,
         begin=begin,
         end=np.full(len(nodes), len(tokens)),
+        start=np.full(len(nodes), start),
     )
-    return assemble(rows, tokens, Roots(np.array([0]), np.array([len(tokens)]), np.array([start])), tree)
 
 
 def _add(tree: Tree, parent: int, count: int, level: int, offset: int) -> int:
     length = np.array([count])
-    address = tree.arena.allocate(length)
-    end = tree.end[parent] + length
     (node,) = tree.add(
-        np.array([parent]), address, length, end, np.array([level]), np.array([offset])
+        np.array([-1]),
+        np.array([parent]),
+        tree.arena.allocate(length),
+        length,
+        tree.end[[parent]] + length,
+        np.array([level]),
+        np.array([True]),
+        offset,
     ).tolist()
     return int(node)
 

@@ -13,11 +13,28 @@ import numpy as np
 
 from covey_engine.prefill.scheduling.arena import Arena
 from covey_engine.prefill.scheduling.claims import Claim, find
-from covey_engine.prefill.scheduling.groups import Ints
-from covey_engine.prefill.scheduling.kinds import Kind, key
+from covey_engine.prefill.scheduling.compiled import Flags, Ints, IntsOut, kernel
+from covey_engine.prefill.scheduling.groups import Slots
+from covey_engine.prefill.scheduling.kinds import Kind
+from covey_engine.prefill.scheduling.names import Names, kinds_of, names_of
 
 Nodes = Ints
 """Node numbers, int64."""
+
+_FIELDS = (
+    "parent",
+    "address",
+    "length",
+    "end",
+    "level",
+    "offset",
+    "depth",
+    "holds",
+    "waiting",
+    "children",
+    "name",
+)
+_UNUSED = -1
 
 
 class Tree:
@@ -25,26 +42,14 @@ class Tree:
 
     parent; address, length: its range; end: position after its last token; level: how many segments of the prompt are
     complete with it; offset: how many tokens of the next one are there too; depth: nodes from the top, with itself;
-    holds: items that hold it; waiting: those of them whose answer is not known; children: nodes under it. By name, for
-    nodes that do not depend on a partner (others only their items can find): kinds, paths: its kind, and its slots by
-    column segment; claimants: who may want it, with the group.
+    holds: items that hold it, -1 for a number that is not in use; waiting: those of them whose answer is not known;
+    children: nodes under it. Nodes that do not depend on a partner have a name, others only their items can find. By
+    name: name; slots: [column segments, nodes] its slots; claimed: whether somebody may want it, see `claimants`.
     """
-
-    _FIELDS = (
-        "parent",
-        "address",
-        "length",
-        "end",
-        "level",
-        "offset",
-        "depth",
-        "holds",
-        "waiting",
-        "children",
-    )
 
     def __init__(self, arena: Arena) -> None:
         self.arena = arena
+        self.names = Names()
         self.parent: Nodes
         self.address: Ints
         self.length: Ints
@@ -55,79 +60,92 @@ class Tree:
         self.holds: Ints
         self.waiting: Ints
         self.children: Ints
-        for name in self._FIELDS:
+        self.name: Ints
+        for name in _FIELDS:
             setattr(self, name, np.zeros(256, np.int64))
-        self.kinds: list[Kind | None] = [None] * 256
-        self.paths: list[tuple[int, ...]] = [()] * 256
-        self.claimants: list[list[tuple[Claim, int]]] = [[]] * 256
-        self._keys: list[int] = [0] * 256
-        self._named = np.zeros(256, np.bool_)
-        self._unused = np.arange(255, 0, -1, dtype=np.int64)
+        self.slots = np.zeros((0, 256), np.int32)
+        self.claimed = np.zeros(256, np.bool_)
+        self.claimants: dict[int, list[tuple[Claim, int]]] = {}
+        self.holds[1:] = _UNUSED
+        # The first `_spare` are numbers not in use.
+        self._numbers = np.arange(255, -1, -1)
+        self._spare = 255
 
     def add(
         self,
-        parents: Nodes,
-        addresses: Ints,
-        lengths: Ints,
-        ends: Ints,
-        levels: Ints,
-        offsets: Ints | int = 0,
+        above: Ints,
+        start: Nodes,
+        address: Ints,
+        length: Ints,
+        end: Ints,
+        level: Ints,
+        stays: Flags,
+        offset: int = 0,
     ) -> Nodes:
-        """Add nodes whose ranges the caller allocated; parents may be among the new ones of an earlier call only."""
-        count = len(parents)
-        while len(self._unused) < count:
-            self._grow()
-        nodes, self._unused = (
-            self._unused[-count:][::-1] if count else self._unused[:0],
-            self._unused[: len(self._unused) - count],
-        )
-        self.parent[nodes] = parents
-        self.address[nodes] = addresses
-        self.length[nodes] = lengths
-        self.end[nodes] = ends
-        self.level[nodes] = levels
-        self.offset[nodes] = offsets
-        self.depth[nodes] = self.depth[parents] + 1
-        self.holds[nodes] = self.waiting[nodes] = self.children[nodes] = 0
-        np.add.at(self.children, parents, 1)
-        return nodes
+        """Add the nodes that stay (whose ranges the caller allocated) of a forest whose parents come first.
 
-    def name(
-        self,
-        nodes: Nodes,
-        kind: Kind,
-        slots: Sequence[int],
-        paths: Iterable[tuple[int, ...]],
-        claimants: Iterable[list[tuple[Claim, int]]],
-    ) -> None:
-        """Make nodes findable by kind and slots, so that other items and orders meet there."""
-        parents = self.parent[nodes].tolist()
-        for node, parent, slot, path, wanted in zip(
-            nodes.tolist(), parents, slots, paths, claimants, strict=True
-        ):
-            self.kinds[node], self.paths[node], self.claimants[node] = kind, path, wanted
-            self._keys[node] = key(parent, slot)
-            kind.live[self._keys[node]] = node
-        self._named[nodes] = True
+        above: each node's parent in the forest, or -1 where that is `start`. The deepest tree node at or above each.
+        """
+        while self._spare < len(above):
+            self._grow()
+        found = np.empty(len(above), np.int64)
+        self._spare = _add(
+            above,
+            start,
+            address,
+            length,
+            end,
+            level,
+            offset,
+            stays,
+            self._numbers,
+            self._spare,
+            found,
+            self.parent,
+            self.address,
+            self.length,
+            self.end,
+            self.level,
+            self.offset,
+            self.depth,
+            self.holds,
+            self.waiting,
+            self.children,
+        )
+        return found
+
+    def give_names(self, nodes: Nodes, kind: Kind, slots: Ints, columns: Sequence[Slots]) -> None:
+        """Make nodes findable by kind and slots, so that other items and orders meet there.
+
+        slots: those of the nodes' own segments; columns: of all column segments up to there.
+        """
+        while len(self.slots) < len(columns):
+            self.slots = np.concatenate([self.slots, np.zeros((1, len(self.name)), np.int32)])
+        for number, column in enumerate(columns):
+            self.slots[number, nodes] = column
+        names = self.name[nodes] = names_of(kind.id, slots)
+        self.names.put(self.parent[nodes], names, nodes)
+
+    def promise(self, nodes: Nodes, claim: Claim, groups: Ints) -> None:
+        """A claim may want nodes, by its groups (-1: not this one)."""
+        meant = (groups >= 0).nonzero()[0]
+        if len(meant):
+            self.claimed[nodes[meant]] = True
+            for node, group in zip(nodes[meant].tolist(), groups[meant].tolist(), strict=True):
+                self.claimants.setdefault(node, []).append((claim, group))
 
     def attach(self, claim: Claim) -> None:
         """Let a new claim keep the nodes that it wants."""
         for kind in claim.kinds:
-            nodes = list(kind.live.values())
-            columns = [
-                np.array(column, np.int32) for column in zip(*(self.paths[n] for n in nodes), strict=True)
-            ]
-            for node, group in zip(
-                nodes, find(claim, columns, len(nodes)).tolist() if nodes else (), strict=True
-            ):
-                if group >= 0:
-                    self.claimants[node].append((claim, group))
+            nodes = self._nodes_of([kind])
+            if len(nodes):
+                self.promise(nodes, claim, find(claim, self._columns(kind, nodes), len(nodes)))
 
     def detach(self, claim: Claim) -> None:
         """Forget a claim that is withdrawn."""
-        for kind in claim.kinds:
-            for node in kind.live.values():
-                self.claimants[node] = [found for found in self.claimants[node] if found[0] is not claim]
+        nodes = self._nodes_of(claim.kinds)
+        for node in nodes[self.claimed[nodes]].tolist():
+            self.claimants[node] = [found for found in self.claimants[node] if found[0] is not claim]
 
     def hold(self, nodes: Nodes, waiting: bool) -> None:
         """Items take hold of nodes (0: of nothing)."""
@@ -151,85 +169,175 @@ class Tree:
 
     def prune(self, nodes: Nodes) -> None:
         """Free those of the nodes that nobody keeps, and then their parents likewise."""
-        while True:
-            nodes = nodes[(self.holds[nodes] == 0) & (self.children[nodes] == 0) & (nodes > 0)]
-            if len(nodes) > 1:
-                nodes = np.unique(nodes)
-            named = self._named[nodes]
-            if named.any():
-                kept = named.copy()
-                kept[named] = [self._wanted(node) for node in nodes[named].tolist()]
-                nodes = nodes[~kept]
-            if len(nodes) == 0:
-                return
-            parents = self.parent[nodes]
-            self._remove(nodes)
-            nodes = parents
-
-    def _wanted(self, node: int) -> bool:
-        return any(claim.wants_one(group) for claim, group in self.claimants[node])
+        before = self._spare
+        while len(nodes):
+            self._spare, claimed = _prune(
+                nodes, self.parent, self.holds, self.children, self.claimed, self._numbers, self._spare
+            )
+            nodes = np.array([n for n in set(claimed.tolist()) if not self._wanted(n)], np.int64)
+            self._forget(nodes)
+        self._clear(self._numbers[before : self._spare])
 
     def sweep(self, kinds: Iterable[Kind]) -> None:
         """Free the nodes of some kinds that were kept for claims which are gone."""
-        found = [node for kind in kinds for node in kind.live.values()]
-        if found:
-            self.prune(np.array(found, np.int64))
+        self.prune(self._nodes_of(kinds))
 
     def evict(self, nodes: Nodes) -> None:
         """Drop nodes without children although they are kept; whoever holds them must take `parent` instead."""
         assert (self.children[nodes] == 0).all()
-        for node in nodes[self._named[nodes]].tolist():
+        for node in nodes[self.claimed[nodes]].tolist():
             for claim, group in self.claimants[node]:
                 if claim.wants_one(group):
                     claim.lose(np.array([group]), self.end[[node]])
+        self._forget(nodes[self.claimed[nodes]])
         parents = self.parent[nodes]
         np.add.at(self.holds, parents, self.holds[nodes])
         np.add.at(self.waiting, parents, self.waiting[nodes])
-        self._remove(nodes)
+        np.subtract.at(self.children, parents, 1)
+        self.holds[nodes] = _UNUSED
+        self._numbers[self._spare : self._spare + len(nodes)] = nodes
+        self._spare += len(nodes)
+        self._clear(nodes)
 
     def used(self) -> Nodes:
         """All nodes."""
-        used = np.ones(len(self.parent), np.bool_)
-        used[self._unused] = False
-        used[0] = False
-        return np.flatnonzero(used)
+        return (self.holds[1:] >= 0).nonzero()[0] + 1
 
-    def check(self) -> None:
-        """Assert that nodes and arena agree: free + resident + reserved = total."""
+    def check(self, kinds: Iterable[Kind]) -> None:
+        """Assert that nodes and arena agree: free + resident + reserved = total. kinds: all there are."""
         nodes = self.used()
         reserved = (self.holds[nodes] == self.waiting[nodes]) & (self.holds[nodes] > 0)
-        wanted = np.array([self._named[node] and self._wanted(node) for node in nodes.tolist()], np.bool_)
+        wanted = np.array([self.claimed[node] and self._wanted(node) for node in nodes.tolist()], np.bool_)
         self.arena.check(self.address[nodes], self.length[nodes], reserved & ~wanted)
         kept = (self.holds[nodes] > 0) | (self.children[nodes] > 0)
         assert (kept | wanted).all(), "kept for nobody"
+        assert len(self.parent) == 1 + len(nodes) + self._spare
         counts = np.bincount(self.parent[nodes], minlength=len(self.parent))
         assert (counts[nodes] == self.children[nodes]).all()
-        for node in nodes[self._named[nodes]].tolist():
-            kind = self.kinds[node]
-            assert kind is not None
-            columns = [np.array([slot], np.int32) for slot in self.paths[node]]
-            groups = [(claim, int(find(claim, columns, 1)[0])) for claim in kind.claims]
-            theirs = [(claim, group) for claim, group in self.claimants[node] if group >= 0]
-            assert sorted(map(repr, theirs)) == sorted(repr(found) for found in groups if found[1] >= 0)
+        named = nodes[self.name[nodes] > 0]
+        assert sorted(self.claimants) == nodes[self.claimed[nodes]].tolist()
+        found = 0
+        for kind in kinds:
+            theirs = named[kinds_of(self.name[named]) == kind.id]
+            found += len(theirs)
+            for node in theirs.tolist():
+                columns = self._columns(kind, np.array([node]))
+                groups = [(claim, int(find(claim, columns, 1)[0])) for claim in kind.claims]
+                due = {repr(one) for one in groups if one[1] >= 0 and one[0].wants_one(one[1])}
+                known = self.claimants.get(node, [])
+                assert {repr(one) for one in known if one[0].wants_one(one[1])} == due
+        assert found == len(named), "a node of a kind that nobody uses"
 
-    def _remove(self, nodes: Nodes) -> None:
-        self.arena.release(self.address[nodes], self.length[nodes])
-        np.subtract.at(self.children, self.parent[nodes], 1)
-        for node in nodes[self._named[nodes]].tolist():
-            kind = self.kinds[node]
-            assert kind is not None
-            del kind.live[self._keys[node]]
-            self.kinds[node] = None
-        self._named[nodes] = False
-        self._unused = np.concatenate([self._unused, nodes[::-1]])
+    def _wanted(self, node: int) -> bool:
+        return any(claim.wants_one(group) for claim, group in self.claimants[node])
+
+    def _forget(self, nodes: Nodes) -> None:
+        """Drop what was promised of nodes."""
+        self.claimed[nodes] = False
+        for node in nodes.tolist():
+            del self.claimants[node]
+
+    def _nodes_of(self, kinds: Iterable[Kind]) -> Nodes:
+        numbers = [kind.id for kind in kinds]
+        if not numbers:
+            return np.empty(0, np.int64)
+        return _nodes_of(self.name, np.array(numbers))
+
+    def _columns(self, kind: Kind, nodes: Nodes) -> list[Slots]:
+        return list(self.slots[: kind.columns, nodes])
+
+    def _clear(self, nodes: Nodes) -> None:
+        """Give back what nodes had that are not in use any more."""
+        if len(nodes):
+            self.arena.release(self.address[nodes], self.length[nodes])
+            self.names.drop(self.parent[nodes], self.name[nodes])
+            self.name[nodes] = 0
 
     def _grow(self) -> None:
         size = len(self.parent)
-        for name in self._FIELDS:
+        for name in _FIELDS:
             setattr(self, name, np.concatenate([getattr(self, name), np.zeros(size, np.int64)]))
-        self.kinds += [None] * size
-        self.paths += [()] * size
-        self.claimants += [[]] * size
-        self._keys += [0] * size
-        self._named = np.concatenate([self._named, np.zeros(size, np.bool_)])
-        self._unused = np.concatenate([np.arange(2 * size - 1, size - 1, -1, dtype=np.int64), self._unused])
+        self.slots = np.concatenate([self.slots, np.zeros_like(self.slots)], axis=1)
+        self.claimed = np.concatenate([self.claimed, np.zeros(size, np.bool_)])
+        self.holds[size:] = _UNUSED
+        new = np.arange(2 * size - 1, size - 1, -1)
+        self._numbers = np.concatenate([new, self._numbers])
+        self._spare += size
+
+
+@kernel
+def _add(
+    above: Ints,
+    start: Ints,
+    address: Ints,
+    length: Ints,
+    end: Ints,
+    level: Ints,
+    offset: int,
+    stays: Flags,
+    numbers: Ints,
+    spare: int,
+    found: IntsOut,
+    tree_parent: IntsOut,
+    tree_address: IntsOut,
+    tree_length: IntsOut,
+    tree_end: IntsOut,
+    tree_level: IntsOut,
+    tree_offset: IntsOut,
+    tree_depth: IntsOut,
+    tree_holds: IntsOut,
+    tree_waiting: IntsOut,
+    tree_children: IntsOut,
+) -> int:
+    """Tree.add; how many numbers are spare after it."""
+    for n in range(len(above)):
+        parent = start[n] if above[n] < 0 else found[above[n]]
+        if not stays[n]:
+            found[n] = parent
+            continue
+        spare -= 1
+        node = found[n] = numbers[spare]
+        tree_parent[node], tree_depth[node] = parent, tree_depth[parent] + 1
+        tree_address[node], tree_length[node], tree_end[node] = address[n], length[n], end[n]
+        tree_level[node], tree_offset[node] = level[n], offset
+        tree_holds[node] = tree_waiting[node] = tree_children[node] = 0
+        tree_children[parent] += 1
+    return spare
+
+
+@kernel
+def _nodes_of(names: Ints, kinds: Ints) -> Ints:
+    """The nodes whose names are of some kinds."""
+    found, count = np.empty(len(names), np.int64), 0
+    for node in range(len(names)):
+        for kind in kinds:
+            if names[node] >> 32 == kind:
+                found[count] = node
+                count += 1
+    return found[:count]
+
+
+@kernel
+def _prune(
+    nodes: Ints,
+    parent: Ints,
+    holds: IntsOut,
+    children: IntsOut,
+    claimed: Flags,
+    numbers: IntsOut,
+    spare: int,
+) -> tuple[int, Ints]:
+    """Free nodes that nobody holds, and parents; the spare numbers with theirs, and those that claims may keep."""
+    asked, count = np.empty(len(nodes), np.int64), 0
+    for node in nodes:
+        while node and holds[node] == 0 and children[node] == 0:
+            if claimed[node]:
+                asked[count] = node
+                count += 1
+                break
+            holds[node] = _UNUSED
+            numbers[spare] = node
+            spare += 1
+            node = parent[node]
+            children[node] -= 1
+    return spare, asked[:count]
