@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from covey_server import options
 from covey_server.errors import BadRequest, NoSuchThing, ServerError, Unsupported
 from covey_server.flightsql import Call, FlightSql, prepare, transaction_of
 from covey_server.framing import encode_schema
@@ -78,17 +79,24 @@ def _set_option(flight: FlightSql, call: Call, name: str, value: Any) -> int | N
             except ServerError:
                 return int(_OptionError.INVALID_VALUE)
             return None
+        case options.ON_OVERFLOW:
+            try:
+                call.session.on_overflow = options.overflow(text or None)
+            except ServerError:
+                return int(_OptionError.INVALID_VALUE)
+            return None
         case _:
             return int(_OptionError.INVALID_NAME)
 
 
 def _get_options(flight: FlightSql, call: Call, body: bytes) -> list[bytes]:
     flight_messages.GetSessionOptionsRequest.FromString(body)
-    options = {
+    known = {
         "catalog": _Option(string_value=_catalog(flight)),
         "schema": _Option(string_value=call.session.schema or "main"),
+        options.ON_OVERFLOW: _Option(string_value=call.session.on_overflow),
     }
-    return [flight_messages.GetSessionOptionsResult(session_options=options).SerializeToString()]
+    return [flight_messages.GetSessionOptionsResult(session_options=known).SerializeToString()]
 
 
 def _close_session(flight: FlightSql, call: Call, body: bytes) -> list[bytes]:
@@ -150,7 +158,7 @@ ACTIONS: dict[str, tuple[str, Callable[[FlightSql, Call, bytes], list[bytes]]]] 
     "ClosePreparedStatement": ("Close a prepared statement.", _close_prepared),
     "BeginTransaction": ("Begin a transaction.", _begin),
     "EndTransaction": ("Commit or roll back a transaction.", _end),
-    "SetSessionOptions": ("Set options of the session: schema.", _set_options),
+    "SetSessionOptions": ("Set options of the session: schema, ai_on_overflow.", _set_options),
     "GetSessionOptions": ("The options of the session.", _get_options),
     "CloseSession": ("Close the session and roll back what it has open.", _close_session),
     "CancelFlightInfo": ("Stop a query.", _cancel_info),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 from covey_engine.operators.executor import Executor
+from covey_engine.operators.overflow import Overflow
 from covey_engine.prefill.api import Figures, Progress
 from covey_planner.plan import Planned, PlanOptions, plan
 from covey_storage.catalog import Database
@@ -73,9 +74,13 @@ class ModelPlan:
     schema: pa.Schema
     parameters: pa.Schema
 
-    def execute(self, cursor: duckdb.DuckDBPyConnection, query_id: str, cancel: threading.Event) -> AiResult:
+    def execute(
+        self, cursor: duckdb.DuckDBPyConnection, query_id: str, cancel: threading.Event, on_overflow: Overflow
+    ) -> AiResult:
         """Start it."""
-        return self.executor.execute(self.planned, cursor, query_id=query_id, cancel=cancel)
+        return self.executor.execute(
+            self.planned, cursor, query_id=query_id, cancel=cancel, overflow=on_overflow
+        )
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,11 @@ class ExplainPlan:
     schema: pa.Schema = _EXPLAINED
 
     def execute(
-        self, _cursor: duckdb.DuckDBPyConnection, _query_id: str, _cancel: threading.Event
+        self,
+        _cursor: duckdb.DuckDBPyConnection,
+        _query_id: str,
+        _cancel: threading.Event,
+        _on_overflow: Overflow,
     ) -> AiResult:
         """Show it."""
         return _Explained(self.text)

@@ -16,6 +16,7 @@ from covey_server import metadata, xdbc
 from covey_server.errors import BadRequest, Stopped, Unsupported
 from covey_server.framing import encode_schema, frame_batch
 from covey_server.guard import Checked
+from covey_server.options import overflow
 from covey_server.proto import flight_sql_pb2 as sql
 from covey_server.query import Core, Query
 from covey_server.registry import Prepared, Registry
@@ -189,10 +190,12 @@ class FlightSql:
         self, call: Call, checked: Checked, transaction: bytes | None, parameters: Sequence[Parameters] = ()
     ) -> Query:
         """Plan a statement, which runs it if it writes."""
-        if checked.kind in ("begin", "commit", "rollback"):
-            return self._end_or_begin(call, checked, transaction)
+        if checked.of_session:
+            return self._about_session(call, checked, transaction)
         lane = self.sessions.lane(call.session, transaction)
-        call.query = query = Query(self.core, checked, lane, parameters, call.tag)
+        call.query = query = Query(
+            self.core, checked, lane, parameters, call.tag, call.session.on_overflow
+        )
         if call.cancelled:
             query.close()
             raise Stopped("the query was cancelled")
@@ -203,7 +206,7 @@ class FlightSql:
         self, call: Call, checked: Checked, transaction: bytes | None, parameters: Parameters | None
     ) -> Outline:
         """What a statement would yield; nothing runs."""
-        if checked.kind in ("begin", "commit", "rollback"):
+        if checked.of_session:
             return Outline(EMPTY, EMPTY, update=True, counts=False, eager=True)
         lane = self.sessions.lane(call.session, transaction)
         try:
@@ -215,9 +218,20 @@ class FlightSql:
         finally:
             lane.release()
 
-    def _end_or_begin(self, call: Call, checked: Checked, transaction: bytes | None) -> Query:
+    def _about_session(self, call: Call, checked: Checked, transaction: bytes | None) -> Query:
+        """Carry out what changes the session alone; a query that has ended."""
+        if checked.assignment is not None:
+            # The one option that SQL sets.
+            call.session.on_overflow = overflow(checked.assignment.value)
+        else:
+            self._end_or_begin(call.session, checked, transaction)
+        query = Query(self.core, checked, self.sessions.lane(call.session, None), (), call.tag)
+        query.affected = 0
+        query.record.end("finished")
+        return query
+
+    def _end_or_begin(self, session: Session, checked: Checked, transaction: bytes | None) -> None:
         """BEGIN, COMMIT and ROLLBACK as SQL are about the session's own transaction."""
-        session = call.session
         if transaction:
             raise BadRequest("the client has begun this transaction: end it there, not in SQL")
         if checked.kind == "begin":
@@ -228,10 +242,6 @@ class FlightSql:
             raise BadRequest("no transaction is open")
         else:
             self.sessions.end(session.sql_transaction, checked.kind == "commit")
-        query = Query(self.core, checked, self.sessions.lane(session, None), (), call.tag)
-        query.affected = 0
-        query.record.end("finished")
-        return query
 
     def _metadata_schema(self, command: Any) -> pa.Schema:
         match command:

@@ -16,6 +16,7 @@ from typing import Literal
 import duckdb
 
 from covey_server.errors import BadRequest, Refused
+from covey_server.options import Assignment, assignment
 
 
 def _words(text: str) -> frozenset[str]:
@@ -29,6 +30,9 @@ TABLE_FUNCTIONS = _words(
     duckdb_sequences duckdb_tables duckdb_types duckdb_views"""
 )
 """What may stand in FROM with arguments; every other table function is refused, whichever DuckDB adds."""
+
+_TWOFOLD = _words("version")
+"""Scalar functions that are for everybody, although a pragma or a table function has the same name."""
 
 REFUSED_FUNCTIONS = _words("current_setting getenv pg_sleep sleep_ms write_log")
 """Scalar functions that show settings, block a thread or write the log."""
@@ -68,15 +72,21 @@ class Checked:
     """A statement that may run.
 
     kind: "plain" goes to DuckDB as it is, "ai" to the planner; "begin", "commit" and "rollback" are about
-    the session's transaction. names: the identifiers in it. eager: it has effects of its own although it
+    the session's transaction, "option" sets what `assignment` says. names: the identifiers in it. eager: it has effects of its own although it
     reads like a query. temporary: it creates something that lives as long as its connection.
     """
 
     sql: str
-    kind: Literal["plain", "ai", "begin", "commit", "rollback"]
+    kind: Literal["plain", "ai", "begin", "commit", "rollback", "option"]
     names: frozenset[str]
     eager: bool = False
     temporary: bool = False
+    assignment: Assignment | None = None
+
+    @property
+    def of_session(self) -> bool:
+        """Whether it is about the session alone, and DuckDB never sees it."""
+        return self.kind in ("begin", "commit", "rollback", "option")
 
 
 class Guard:
@@ -87,7 +97,7 @@ class Guard:
             "SELECT DISTINCT lower(function_name) FROM duckdb_functions() "
             "WHERE function_type IN ('table', 'table_macro', 'pragma')"
         ).fetchall()
-        self._refused = frozenset(name for (name,) in rows) - TABLE_FUNCTIONS | REFUSED_FUNCTIONS
+        self._refused = frozenset(name for (name,) in rows) - TABLE_FUNCTIONS - _TWOFOLD | REFUSED_FUNCTIONS
         # Parsing needs no tables, and a parser error must not abort anyone's transaction.
         self._parser = duckdb.connect()
         self._parsing = threading.Lock()
@@ -163,6 +173,8 @@ def _check_kind(sql: str, kind: str, tokens: Sequence[Token], names: frozenset[s
     words = [token.text for token in tokens]
     if kind == "MULTI" and words[0] in ("pivot", "from", "with"):
         return Checked(sql, "plain", names)
+    if kind == "SET":
+        return Checked(sql, "option", names, assignment=assignment(words))
     if kind not in _STATEMENTS:
         raise Refused(f"{_opening(words)} is not available to SQL users")
     match kind:

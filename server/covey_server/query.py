@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -27,6 +27,10 @@ from covey_server.lifecycle import History, Record
 from covey_server.results import Rows
 from covey_server.sessions import Cursors, Lane
 from covey_server.statements import EMPTY, Outline, Parameters, outline, parameter_values, result_schema
+
+if TYPE_CHECKING:
+    # A server without a model starts without the operators.
+    from covey_engine.operators.overflow import Overflow
 
 _PATIENCE = 0.5
 """Seconds that a batch of a cancelled result in a transaction may still take."""
@@ -64,7 +68,9 @@ class AiPlan(Protocol):
         """Of its parameters."""
         ...
 
-    def execute(self, cursor: duckdb.DuckDBPyConnection, query_id: str, cancel: threading.Event) -> AiResult:
+    def execute(
+        self, cursor: duckdb.DuckDBPyConnection, query_id: str, cancel: threading.Event, on_overflow: Overflow
+    ) -> AiResult:
         """Start it; nothing is spent before the first batch is asked for."""
         ...
 
@@ -114,6 +120,7 @@ class Query:
         lane: Lane,
         parameters: Sequence[Parameters] = (),
         tag: str | None = None,
+        on_overflow: Overflow = "error",
     ) -> None:
         self.id = secrets.token_hex(8)
         self.record = Record(self.id, checked.sql, tag)
@@ -124,6 +131,7 @@ class Query:
         self._checked = checked
         self._lane = lane
         self._parameters = tuple(parameters)
+        self._on_overflow = on_overflow
         self._plan: AiPlan | None = None
         self._ai: AiResult | None = None
         self._rows: Rows | None = None
@@ -233,7 +241,7 @@ class Query:
         """Start the statement; `announced` is what its schema has to be, if that is decided."""
         lock = self._lane.lock
         if self._plan is not None:
-            self._ai = ai = self._plan.execute(cursor, self.id, self._cancelled)
+            self._ai = ai = self._plan.execute(cursor, self.id, self._cancelled, self._on_overflow)
             self.record.figures = ai.figures
             schema = _agreed(ai.schema, announced)
             return Rows(schema, _plain(ai.batches, schema), ai.close, lock)

@@ -13,12 +13,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import duckdb
 
 from covey_server.errors import BadRequest, NoSuchThing
 from covey_server.results import Rows
+
+if TYPE_CHECKING:
+    # A server without a model starts without the operators.
+    from covey_engine.operators.overflow import Overflow
 
 COOKIE = "arrow_flight_session_id"
 
@@ -160,6 +164,7 @@ class Session:
 
     id: str = field(default_factory=lambda: secrets.token_hex(16))
     schema: str | None = None
+    on_overflow: Overflow = "error"
     transactions: dict[bytes, Transaction] = field(default_factory=dict)
     sql_transaction: Transaction | None = None
     keeps_cookies: bool = False

@@ -121,6 +121,25 @@ def test_a_text_longer_than_the_context_is_named(client: dbapi.Connection) -> No
     assert "Traceback" not in message
 
 
+def test_a_session_may_leave_long_texts_unanswered(client: dbapi.Connection) -> None:
+    sql = "SELECT AI_FILTER(PROMPT('Is it long? {0}', body)) FROM (FROM long UNION ALL SELECT 8, 'A short text.')"
+    run(client, "SET ai_on_overflow = 'null'")
+    assert {row[0] is None for row in rows(client, sql)} == {True, False}
+    run(client, "RESET ai_on_overflow")
+    with pytest.raises(dbapi.ProgrammingError, match="ai_on_overflow = 'null' or 'truncate' would go on"):
+        rows(client, sql)
+
+
+def test_deeply_nested_statements_are_planned_or_refused(client: dbapi.Connection) -> None:
+    def nested(depth: int) -> str:
+        return f"EXPLAIN SELECT id FROM notes WHERE {ABOUT} AND {'(' * depth}id > 0{')' * depth}"
+
+    assert len(rows(client, nested(100))) == 1
+    with pytest.raises(dbapi.ProgrammingError, match="nested too deeply"):
+        rows(client, nested(20_000))
+    assert rows(client, "SELECT 1") == [(1,)]
+
+
 def _worker(server: ServerProcess) -> int:
     found = [
         child.pid

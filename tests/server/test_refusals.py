@@ -20,6 +20,8 @@ REFUSED = [
     "LOAD httpfs",
     "SET threads = 1",
     "RESET threads",
+    "SET GLOBAL ai_on_overflow = 'null'",
+    "SET VARIABLE ai_on_overflow = 'null'",
     "USE main",
     "PRAGMA database_list",
     "CALL pragma_version()",
@@ -64,6 +66,7 @@ ALLOWED = [
     "SELECT * FROM information_schema.tables;",
     "FROM range(3) SELECT *",
     "VALUES (1), (2)",
+    "SELECT version()",
     "PIVOT (SELECT 1 AS a) ON a USING count(*)",
 ]
 
