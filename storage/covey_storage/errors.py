@@ -9,5 +9,9 @@ class NotFound(StorageError):
     """A model, file, table or column is not there."""
 
 
+class Damaged(StorageError):
+    """A file of a token column is not what was written."""
+
+
 class Locked(StorageError):
     """Another process holds the database."""

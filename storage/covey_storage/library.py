@@ -7,6 +7,7 @@ So a column on disk serves every transaction, and texts that are no longer in th
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import shutil
 import tempfile
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from covey_storage.catalog import Database
 from covey_storage.data_files import quoted, reason
-from covey_storage.errors import NotFound, StorageError
+from covey_storage.errors import Damaged, NotFound, StorageError
 from covey_storage.tokenizer import Tokenizer
 from covey_storage.tokens import KEY, TokenColumn, TokenColumnWriter
 
@@ -33,6 +34,10 @@ Progress = Callable[[int, int], None]
 
 _ROWS = 2048
 _SEGMENT_TOKENS = 4 << 20
+_DIGEST = 12
+"""Hexadecimal digits that tell the folders of columns apart."""
+
+_log = logging.getLogger("covey.storage")
 
 
 class _Store:
@@ -91,6 +96,7 @@ class TokenLibrary:
         self._scratches: dict[str, ScratchColumn] = {}
         # Left by a server that ended without notice; the database's lock says that no other one is alive.
         shutil.rmtree(self._scratch_root, ignore_errors=True)
+        self._sweep()
 
     def column(
         self,
@@ -150,20 +156,33 @@ class TokenLibrary:
         with self._lock:
             self._scratches.pop(query_id, None)
 
+    def _sweep(self) -> None:
+        """Remove the token columns of tables, views and columns that are no longer there."""
+        tables = self._database.columns().items()
+        there = {_folder_name(table, column) for table, columns in tables for column in columns}
+        for folder in self.root.glob("*-" + "[0-9a-f]" * _DIGEST):
+            if folder.name not in there:
+                shutil.rmtree(folder, ignore_errors=True)
+
     def _store(self, table: str, column: str) -> _Store:
-        # Names that differ in case only may share a folder: content-addressed texts do not mind.
-        names = f"{table.lower()}\0{column.lower()}"
-        readable = re.sub(r"[^a-z0-9]+", "-", names)[:40].strip("-")
-        digest = hashlib.sha256(names.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-        folder = self.root / f"{readable}-{digest}" / self.tokenizer.fingerprint
+        folder = self.root / _folder_name(table, column) / self.tokenizer.fingerprint
         with self._lock:
             store = self._stores.get(folder)
             if store is None:
                 try:
-                    store = self._stores[folder] = _Store(folder, self.tokenizer, durable=not self._temporary)
+                    store = self._stores[folder] = self._open(folder)
                 except OSError as error:
                     raise StorageError(f"cannot use the folder {folder}: {error.strerror or error}") from None
             return store
+
+    def _open(self, folder: Path) -> _Store:
+        """The store in a folder; one that is damaged is begun anew: its texts are all in the tables."""
+        try:
+            return _Store(folder, self.tokenizer, durable=not self._temporary)
+        except Damaged as error:
+            _log.warning("%s; it is built again", error)
+            shutil.rmtree(folder)
+            return _Store(folder, self.tokenizer, durable=not self._temporary)
 
 
 class ScratchColumn:
@@ -205,6 +224,14 @@ class ScratchColumn:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _folder_name(table: str, column: str) -> str:
+    """The folder of a column's tokens."""
+    # Names that differ in case only may share a folder: content-addressed texts do not mind.
+    names = f"{table.lower()}\0{column.lower()}"
+    readable = re.sub(r"[^a-z0-9]+", "-", names)[:40].strip("-")
+    return f"{readable}-{hashlib.sha256(names.encode('utf-8', 'surrogatepass')).hexdigest()[:_DIGEST]}"
 
 
 def _extend(

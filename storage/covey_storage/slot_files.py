@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from covey_storage.errors import StorageError
+from covey_storage.errors import Damaged
 
 _PATTERN = re.compile(r"([a-z]+)-(\d{10})-(\d{10})\.arrow", re.ASCII)
 _PART = ".part"
@@ -55,7 +55,7 @@ def chain(folder: Path, kind: str) -> list[SlotFile]:
 def read(path: Path) -> pa.RecordBatch:
     """Map a file; its buffers keep the mapping alive, no file stays open.
 
-    Raises FileNotFoundError, and StorageError where it is damaged.
+    Raises FileNotFoundError, and Damaged where it is not whole.
     """
     try:
         with pa.memory_map(str(path)) as file:
@@ -64,7 +64,7 @@ def read(path: Path) -> pa.RecordBatch:
         raise
     except (pa.ArrowException, OSError) as error:
         cause = str(error).splitlines()[0]
-        raise StorageError(f"{path} is damaged ({cause}); remove {path.parent} to build it again") from None
+        raise Damaged(f"{path} is damaged ({cause})") from None
 
 
 def write(folder: Path, file: SlotFile, table: pa.Table, replaced: Iterable[Path], *, durable: bool) -> None:

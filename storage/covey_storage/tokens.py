@@ -26,7 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from covey_storage import slot_files
-from covey_storage.errors import NotFound, StorageError
+from covey_storage.errors import Damaged, NotFound, StorageError
 from covey_storage.slot_files import SlotFile
 
 KEY = np.dtype("V16")
@@ -47,7 +47,7 @@ class TokenColumn:
     """A token column for reading; safe to use from several threads.
 
     Opens what is complete at that moment; `refresh` sees what was appended since. Raises NotFound where there
-    is no such folder, StorageError where a file in it is damaged.
+    is no such folder, Damaged where a file in it is not whole.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -183,7 +183,7 @@ class _Segment:
         batch = slot_files.read(file.path(folder))
         key, tokens = batch.column("key"), batch.column("tokens")
         if batch.num_rows != file.stop - file.start:
-            raise StorageError(f"{file.path(folder)} is damaged: it holds {batch.num_rows} texts")
+            raise Damaged(f"{file.path(folder)} is damaged: it holds {batch.num_rows} texts")
         return _Segment(
             file,
             np.frombuffer(key.buffers()[1], KEY, batch.num_rows),

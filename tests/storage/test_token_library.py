@@ -258,6 +258,39 @@ def test_columns_of_a_file_database_outlive_the_server(tmp_path: Path, counting:
     assert len(list(database.tokens_root.rglob("tokens-*.arrow"))) == 1
 
 
+def test_columns_of_what_was_dropped_are_removed_at_the_next_start(tmp_path: Path, counting: Counting) -> None:
+    database = Database.open(tmp_path / "x.duckdb")
+    assert database.tokens_root is not None
+    cursor = database.cursor()
+    cursor.execute("CREATE TABLE t AS SELECT 'a' AS \"Kept 🎉\", 'b' AS lost; CREATE TABLE gone AS SELECT 'c' AS a")
+    cursor.execute("CREATE VIEW v AS SELECT 'd' AS seen")
+    library = TokenLibrary(database.tokens_root, counting, database)
+    for table, column in (("t", "Kept 🎉"), ("t", "lost"), ("gone", "a"), ("v", "seen")):
+        library.column(table, column)
+    (database.tokens_root / "not-ours").mkdir()
+    cursor.execute("DROP TABLE gone; ALTER TABLE t DROP COLUMN lost")
+    TokenLibrary(database.tokens_root, counting, database)
+    left = sorted(path.name[:-13] for path in database.tokens_root.glob("*-????????????"))
+    assert left == ["t-kept", "v-seen"]
+    assert (database.tokens_root / "not-ours").exists()
+    TokenLibrary(database.tokens_root, counting, database).column("t", "Kept 🎉")
+    assert counting.texts == 4
+    database.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"not what was written"])
+def test_a_damaged_column_is_built_again(
+    tmp_path: Path, database: Database, counting: Counting, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    TokenLibrary(tmp_path, counting, database).column("t", "a")
+    (path,) = tmp_path.rglob("tokens-*.arrow")
+    path.write_bytes(content)
+    library = TokenLibrary(tmp_path, counting, database)
+    check(library, library.column("t", "a"), ["text 7", "text 2999"])
+    assert f"{path} is damaged" in caplog.text
+    assert counting.texts == 6000
+
+
 def test_scratch_of_a_server_that_was_killed_is_removed(
     tmp_path: Path, counting: Counting, database: Database
 ) -> None:
