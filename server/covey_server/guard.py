@@ -15,6 +15,7 @@ from typing import Literal
 
 import duckdb
 
+from covey_server import lifecycle
 from covey_server.errors import BadRequest, Refused
 from covey_server.options import Assignment, assignment
 
@@ -30,6 +31,9 @@ TABLE_FUNCTIONS = _words(
     duckdb_sequences duckdb_tables duckdb_types duckdb_views"""
 )
 """What may stand in FROM with arguments; every other table function is refused, whichever DuckDB adds."""
+
+_RESERVED = ("covey_", "__covey_")
+"""Beginnings of names that are the server's own: a table of such a name would be hidden by it."""
 
 _TWOFOLD = _words("version")
 """Scalar functions that are for everybody, although a pragma or a table function has the same name."""
@@ -182,15 +186,36 @@ def _check_kind(sql: str, kind: str, tokens: Sequence[Token], names: frozenset[s
             what = next((word for word in words[1:] if word not in _CREATE_WORDS), "")
             if what not in _CREATABLE:
                 raise Refused(f"CREATE {what.upper()} is not available to SQL users")
+            if what in ("table", "view"):
+                refuse_reserved(_created(words[words.index(what) + 1 :]))
+            if what == "view" and lifecycle.TABLE in names:
+                raise BadRequest(f"a view cannot read {lifecycle.TABLE}: it is there for single statements only")
             return Checked(sql, "plain", names, temporary=not _TEMPORARY.isdisjoint(words[1:4]))
         case "DROP" if len(words) < 2 or words[1] not in _CREATABLE:
             raise Refused(f"{_opening(words)} is not available to SQL users")
+        case "ALTER" if ("rename", "to") in pairwise(words):
+            refuse_reserved(words[-1])
+            return Checked(sql, "plain", names)
         case "EXPLAIN":
             return Checked(sql, "plain", names, eager=_check_explain(words))
         case "TRANSACTION":
             return Checked(sql, _TRANSACTION[words[0]], names)
         case _:
             return Checked(sql, "plain", names)
+
+
+def refuse_reserved(name: str) -> None:
+    """Refuse to create a table or view of a name that the server keeps for itself."""
+    if name.lower().startswith(_RESERVED):
+        raise BadRequest(f"{name}: names that begin with {' or '.join(_RESERVED)} are reserved")
+
+
+def _created(words: Sequence[str]) -> str:
+    """The name, without its schema, at the beginning of what follows CREATE TABLE or CREATE VIEW."""
+    at = 3 if list(words[:3]) == ["if", "not", "exists"] else 0
+    while words[at + 1 : at + 2] == ["."]:
+        at += 2
+    return words[at] if at < len(words) else ""
 
 
 def _check_explain(words: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from covey_server.errors import AlreadyThere, BadRequest, NoSuchThing
 from covey_server.framing import Upload
+from covey_server.guard import refuse_reserved
 from covey_server.proto.flight_sql_pb2 import CommandStatementIngest
 from covey_server.sessions import Lane, quote
 
@@ -65,6 +66,7 @@ def _load(cursor: duckdb.DuckDBPyConnection, command: Any, reader: pa.RecordBatc
 def _target(cursor: duckdb.DuckDBPyConnection, command: Any) -> str:
     if not command.table:
         raise BadRequest("bulk ingestion has to name a table")
+    refuse_reserved(command.table)
     current = cursor.execute("SELECT current_database()").fetchall()[0][0]
     if command.HasField("catalog") and command.catalog not in ("", current):
         raise BadRequest(f"there is no catalog {command.catalog!r}")

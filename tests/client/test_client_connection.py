@@ -54,6 +54,12 @@ def test_pandas_and_polars_read_through_the_connection(connection: covey.Connect
     assert other["name"].to_list() == frame["name"].to_list()
 
 
+def test_a_row_larger_than_the_drivers_limit(connection: covey.Connection) -> None:
+    assert fetch(connection, "SELECT length(text) FROM (SELECT repeat('x', 20000000) AS text)") == [(20_000_000,)]
+    ((text,),) = fetch(connection, "SELECT repeat('x', 20000000)")
+    assert len(text) == 20_000_000
+
+
 def test_figures_are_the_connections_own(uri: str, connection: covey.Connection) -> None:
     assert connection.last_run() is None
     with covey.connect(uri, tag="another.one") as other:

@@ -121,6 +121,8 @@ def test_shell_commands(uri: str, connection: covey.Connection, capsys: Printed)
     capsys.readouterr()
     assert shell.handle("SELECT 1;")
     assert "tokens" not in capsys.readouterr().out
+    assert shell.handle("help")
+    assert "AI_FILTER" in capsys.readouterr().out
     assert shell.handle("\\?")
     assert "AI_FILTER" in capsys.readouterr().out
     assert shell.handle("\\nonsense")

@@ -87,6 +87,7 @@ def test_blank_text() -> None:
         ("\\d tickets", True),
         ("", True),
         ("quit", True),
+        ("help", True),
     ],
 )
 def test_enter_sends_what_is_complete(text: str, complete: bool) -> None:

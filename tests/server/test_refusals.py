@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import adbc_driver_flightsql.dbapi as dbapi
 import duckdb
+import pyarrow as pa
 import pytest
 from covey_server.errors import BadRequest, Refused
 from covey_server.guard import Guard
@@ -106,6 +107,43 @@ def test_ai_calls_are_for_the_planner(guard: Guard, sql: str) -> None:
     assert guard.check(sql).kind == "ai"
     with pytest.raises(Refused):
         guard.check(f"{sql} WHERE x IN (SELECT content FROM read_text('/etc/passwd'))")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE covey_queries (a INTEGER)",
+        "CREATE TABLE IF NOT EXISTS main.Covey_mine AS SELECT 1",
+        'CREATE VIEW memory.main."__covey_a0" AS SELECT 1',
+        "ALTER TABLE t RENAME TO covey_t",
+    ],
+)
+def test_names_of_the_server_are_reserved(guard: Guard, sql: str) -> None:
+    with pytest.raises(BadRequest, match="names that begin with covey_ or __covey_ are reserved"):
+        guard.check(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE mine AS SELECT covey_x, covey_y FROM covey_queries",
+        "ALTER TABLE t RENAME COLUMN a TO covey_a",
+        "DROP TABLE covey_old",
+        "INSERT INTO mine SELECT * FROM covey_queries",
+    ],
+)
+def test_reserved_names_may_be_used(guard: Guard, sql: str) -> None:
+    assert guard.check(sql).kind == "plain"
+
+
+def test_a_view_of_the_system_table_is_refused(guard: Guard) -> None:
+    with pytest.raises(BadRequest, match="a view cannot read covey_queries"):
+        guard.check("CREATE VIEW mine AS SELECT * FROM covey_queries")
+
+
+def test_an_upload_cannot_take_a_reserved_name(connection: dbapi.Connection) -> None:
+    with connection.cursor() as cursor, pytest.raises(dbapi.ProgrammingError, match="are reserved"):
+        cursor.adbc_ingest("covey_mine", pa.table({"a": [1]}))
 
 
 def test_a_refusal_reaches_the_client_as_one_line(connection: dbapi.Connection) -> None:

@@ -32,6 +32,11 @@ NotSupportedError = dbapi.NotSupportedError
 Cursor = dbapi.Cursor
 
 TAG_HEADER = f"{DatabaseOptions.RPC_CALL_HEADER_PREFIX.value}x-covey-tag"
+DRIVER_OPTIONS = {
+    DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true",
+    # One row comes in one message, however long its text is; the driver's own limit is 16 MiB.
+    DatabaseOptions.WITH_MAX_MSG_SIZE.value: str(2**31 - 1),
+}
 TAG = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -93,7 +98,7 @@ def connect(
     probe(address, timeout)
     database = open_database(
         address.uri,
-        db_kwargs={DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true", **(options or {})},
+        db_kwargs={**DRIVER_OPTIONS, **(options or {})},
     )
     try:
         connection = adbc_driver_manager.AdbcConnection(database, **{TAG_HEADER: name})

@@ -81,7 +81,7 @@ class Shell:
         match command:
             case "\\q" | "exit" | "quit" if not argument:
                 return False
-            case "\\?":
+            case "\\?" | "help":
                 print(HELP)
             case "\\timing":
                 self.timing = not self.timing
@@ -156,7 +156,7 @@ def enter_sends() -> KeyBindings:
 def is_complete(text: str) -> bool:
     """Say whether Enter sends a text: a command, nothing at all, or SQL that ends with a semicolon."""
     first = text.strip()
-    if not first or first.startswith("\\") or first.lower() in ("exit", "quit"):
+    if not first or first.startswith("\\") or first.lower() in ("exit", "quit", "help"):
         return True
     finished, rest = split_statements(text)
     return bool(finished) and is_blank(rest)
