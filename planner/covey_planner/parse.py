@@ -310,7 +310,9 @@ def _check_statement(tokens: Sequence[Token]) -> None:
         raise ParseError("the statement is empty")
     first = tokens[0]
     if first.text.startswith(SITE):
-        raise Unsupported("an AI call is no statement of its own: write SELECT before it", token_position(first))
+        raise Unsupported(
+            "an AI call is no statement of its own: write SELECT before it", token_position(first)
+        )
     if first.token_type not in _QUERIES:
         raise Unsupported(
             f"{first.text.upper()} with an AI call is not supported; only queries are", token_position(first)

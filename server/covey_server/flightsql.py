@@ -193,9 +193,7 @@ class FlightSql:
         if checked.of_session:
             return self._about_session(call, checked, transaction)
         lane = self.sessions.lane(call.session, transaction)
-        call.query = query = Query(
-            self.core, checked, lane, parameters, call.tag, call.session.on_overflow
-        )
+        call.query = query = Query(self.core, checked, lane, parameters, call.tag, call.session.on_overflow)
         if call.cancelled:
             query.close()
             raise Stopped("the query was cancelled")

@@ -76,8 +76,9 @@ class Checked:
     """A statement that may run.
 
     kind: "plain" goes to DuckDB as it is, "ai" to the planner; "begin", "commit" and "rollback" are about
-    the session's transaction, "option" sets what `assignment` says. names: the identifiers in it. eager: it has effects of its own although it
-    reads like a query. temporary: it creates something that lives as long as its connection.
+    the session's transaction, "option" sets what `assignment` says. names: the identifiers in it. eager: it
+    has effects of its own although it reads like a query. temporary: it creates something that lives as long
+    as its connection.
     """
 
     sql: str
@@ -189,7 +190,9 @@ def _check_kind(sql: str, kind: str, tokens: Sequence[Token], names: frozenset[s
             if what in ("table", "view"):
                 refuse_reserved(_created(words[words.index(what) + 1 :]))
             if what == "view" and lifecycle.TABLE in names:
-                raise BadRequest(f"a view cannot read {lifecycle.TABLE}: it is there for single statements only")
+                raise BadRequest(
+                    f"a view cannot read {lifecycle.TABLE}: it is there for single statements only"
+                )
             return Checked(sql, "plain", names, temporary=not _TEMPORARY.isdisjoint(words[1:4]))
         case "DROP" if len(words) < 2 or words[1] not in _CREATABLE:
             raise Refused(f"{_opening(words)} is not available to SQL users")

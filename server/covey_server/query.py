@@ -20,7 +20,7 @@ import pyarrow as pa
 from covey_engine.prefill.api import Figures, Progress
 
 from covey_server import lifecycle
-from covey_server.errors import BadRequest, Stopped, status_of
+from covey_server.errors import BadRequest, ServerError, Stopped, status_of
 from covey_server.framing import frame_batch, plain_batch, plain_schema, rows_per_batch
 from covey_server.guard import Checked, Guard
 from covey_server.lifecycle import History, Record
@@ -137,6 +137,7 @@ class Query:
         self._rows: Rows | None = None
         self._working = 0
         self._cancelled = threading.Event()
+        self._why: ServerError = Stopped("the query was cancelled")
         core.history.add(self.record)
 
     def plan(self) -> None:
@@ -200,12 +201,14 @@ class Query:
         self.affected = rows if self.affected < 0 else self.affected
         return self.affected
 
-    def cancel(self) -> None:
-        """Stop the statement wherever it is; its waiting caller gets an error.
+    def cancel(self, why: ServerError | None = None) -> None:
+        """Stop the statement wherever it is; its waiting caller gets an error: `why`, or that it was cancelled.
 
         An interrupted DuckDB aborts its transaction. So a reader that leaves does not interrupt the
         transaction that it was reading in, unless a single batch takes long.
         """
+        if why is not None:
+            self._why = why
         self._cancelled.set()
         if self._rows is not None and self._lane.explicit:
             self._rows.give_up()
@@ -284,7 +287,7 @@ class Query:
         self._working += 1
         try:
             if self._cancelled.is_set():
-                raise Stopped("the query was cancelled")
+                raise self._why
             yield
         except Exception as error:
             self._working -= 1
@@ -292,7 +295,7 @@ class Query:
             self.close("cancelled" if stopped else "failed", status_of(error).message)
             self._lane.failed()
             if stopped:
-                raise Stopped("the query was cancelled") from error
+                raise self._why from error
             raise
         self._working -= 1
         self.touched = time.monotonic()

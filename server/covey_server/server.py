@@ -13,7 +13,7 @@ from covey_storage.catalog import Database
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from covey_server.config import ServerConfig
-from covey_server.errors import StartupError
+from covey_server.errors import ShuttingDown, StartupError
 from covey_server.flightsql import FlightSql
 from covey_server.guard import Guard
 from covey_server.lifecycle import History
@@ -24,6 +24,9 @@ from covey_server.sessions import Sessions
 from covey_server.sqlinfo import facts, keywords
 
 _REAP_SECONDS = 5.0
+_LAST_WORDS_SECONDS = 2.0
+"""How long the callers of what is cancelled when the server stops have for taking the reason."""
+
 _STOP_SECONDS = 2.0
 """How long rolling back may take when the server stops."""
 
@@ -90,13 +93,15 @@ class Server:
     async def stop(self) -> bool:
         """End what runs, after the grace, and roll back; whether all threads have ended."""
         await self._health.enter_graceful_shutdown()
-        await self._grpc.stop(self._config.grace_seconds)
+        ending = asyncio.ensure_future(self._grpc.stop(self._config.grace_seconds + _LAST_WORDS_SECONDS))
+        await asyncio.wait({ending}, timeout=self._config.grace_seconds)
+        for query in self.registry.live():
+            query.cancel(ShuttingDown("the server is going down"))
+        await ending
         if self._reaper is not None:
             self._reaper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reaper
-        for query in self.registry.live():
-            query.cancel()
         loop = asyncio.get_running_loop()
         closing = loop.run_in_executor(self._pool, self.sessions.close_all)
         await asyncio.wait({closing}, timeout=_STOP_SECONDS)

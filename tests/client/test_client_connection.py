@@ -55,7 +55,9 @@ def test_pandas_and_polars_read_through_the_connection(connection: covey.Connect
 
 
 def test_a_row_larger_than_the_drivers_limit(connection: covey.Connection) -> None:
-    assert fetch(connection, "SELECT length(text) FROM (SELECT repeat('x', 20000000) AS text)") == [(20_000_000,)]
+    assert fetch(connection, "SELECT length(text) FROM (SELECT repeat('x', 20000000) AS text)") == [
+        (20_000_000,)
+    ]
     ((text,),) = fetch(connection, "SELECT repeat('x', 20000000)")
     assert len(text) == 20_000_000
 

@@ -136,3 +136,13 @@ def test_completion_knows_names_keywords_and_commands() -> None:
     assert complete("select 'it''s tick") == []
     assert complete("select 'done', tick") == ["tickets"]
     assert complete("select ") == []
+
+
+def test_a_failed_close_does_not_hide_why_the_statement_failed() -> None:
+    failed = OSError("IO: [FlightSQL] the server is going down (Unavailable; DoGet: endpoint 0: [])")
+    closing = OSError(
+        "IO: [FlightSQL] connection error (Unavailable; ClosePreparedStatement). Vendor code: 14"
+    )
+    assert one_line(closing) == "connection error"
+    closing.__context__ = failed
+    assert one_line(closing) == "the server is going down"

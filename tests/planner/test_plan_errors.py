@@ -61,7 +61,11 @@ def test_text_without_a_call_passes_verbatim(catalog: MemoryCatalog, sql: str) -
         "SELECT id FROM tickets WHERE AI_FILTER('a?', body) AND " + "(" * 3000 + "true" + ")" * 3000,
         "SELECT AI_FILTER('a?', " + "lower(" * 3000 + "body" + ")" * 3000 + ") FROM tickets",
         "SELECT id FROM tickets WHERE " + "NOT " * 3000 + "AI_FILTER('a?', body)",
-        "SELECT id FROM " + "(SELECT * FROM " * 3000 + "tickets" + ")" * 3000 + " WHERE AI_FILTER('a?', body)",
+        "SELECT id FROM "
+        + "(SELECT * FROM " * 3000
+        + "tickets"
+        + ")" * 3000
+        + " WHERE AI_FILTER('a?', body)",
     ],
 )
 def test_a_statement_nested_too_deeply_is_refused(catalog: MemoryCatalog, sql: str) -> None:

@@ -61,7 +61,9 @@ def test_forms(words: str, value: str | None) -> None:
     assert assignment(words.split()) == Assignment("ai_on_overflow", value)
 
 
-@pytest.mark.parametrize("words", ["set ai_on_overflow = ?", "set ai_on_overflow = 3", "reset ai_on_overflow 1"])
+@pytest.mark.parametrize(
+    "words", ["set ai_on_overflow = ?", "set ai_on_overflow = 3", "reset ai_on_overflow 1"]
+)
 def test_malformed(words: str) -> None:
     with pytest.raises(BadRequest, match="'error', 'null' or 'truncate'"):
         assignment(words.split())

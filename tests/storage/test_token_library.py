@@ -258,11 +258,15 @@ def test_columns_of_a_file_database_outlive_the_server(tmp_path: Path, counting:
     assert len(list(database.tokens_root.rglob("tokens-*.arrow"))) == 1
 
 
-def test_columns_of_what_was_dropped_are_removed_at_the_next_start(tmp_path: Path, counting: Counting) -> None:
+def test_columns_of_what_was_dropped_are_removed_at_the_next_start(
+    tmp_path: Path, counting: Counting
+) -> None:
     database = Database.open(tmp_path / "x.duckdb")
     assert database.tokens_root is not None
     cursor = database.cursor()
-    cursor.execute("CREATE TABLE t AS SELECT 'a' AS \"Kept 🎉\", 'b' AS lost; CREATE TABLE gone AS SELECT 'c' AS a")
+    cursor.execute(
+        "CREATE TABLE t AS SELECT 'a' AS \"Kept 🎉\", 'b' AS lost; CREATE TABLE gone AS SELECT 'c' AS a"
+    )
     cursor.execute("CREATE VIEW v AS SELECT 'd' AS seen")
     library = TokenLibrary(database.tokens_root, counting, database)
     for table, column in (("t", "Kept 🎉"), ("t", "lost"), ("gone", "a"), ("v", "seen")):

@@ -11,10 +11,14 @@ CODES = """
     ResourceExhausted FailedPrecondition Aborted OutOfRange Unimplemented Internal Unavailable DataLoss
     Unauthenticated"""
 AFTER = re.compile(rf" \((?:{'|'.join(CODES.split())}); .*\)(\. Vendor code: -?\d+)?$")
+# A statement that fails because its server is gone cannot be closed there either: the first failure tells more.
+CLOSING = "; ClosePreparedStatement)"
 
 
 def one_line(error: BaseException) -> str:
     """Return what went wrong as a single line, without the driver's prefix and suffix."""
+    if CLOSING in str(error) and error.__context__ is not None:
+        error = error.__context__
     text = " ".join(str(error).split())
     text = AFTER.sub("", BEFORE.sub("", text))
     return text or type(error).__name__
