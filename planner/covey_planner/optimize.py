@@ -1,5 +1,5 @@
 """Applies the rules to every block's filters until none changes anything, and verifies the plan after each
-change.
+rule.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ def rewrite(node: Node, rules: Sequence[Rule] = RULES, trace: Trace | None = Non
     Raises AssertionError naming the rule, where a rule loses or invents something or does not come to an end.
     """
     for rule in rules:
+        before = node
         for _ in range(_PASSES):
             changed = _anywhere(node, rule)
             if changed is None:
                 break
-            _verify(node, changed, rule)
             node = changed
             if trace is not None:
                 trace(rule.__name__, node)
         else:
             raise AssertionError(f"rule {rule.__name__} does not come to an end")
+        if node is not before:
+            _verify(before, node, rule)
     return node
 
 
