@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from covey_engine.prefill.scheduling.batches import Batch
-from covey_engine.prefill.scheduling.compiled import Flags, Ints, kernel
+from covey_engine.prefill.scheduling.compiled import Flags, Ints, IntsOut, kernel
 from covey_engine.prefill.scheduling.descend import descend
 from covey_engine.prefill.scheduling.jobs import Job
 from covey_engine.prefill.scheduling.tree import Tree
@@ -191,18 +191,12 @@ class Drawer:
     def _share(self, batch: Batch) -> tuple[Ints, Ints]:
         """Of pairs, find the nodes; how much of each is there once those before it are, and their lengths."""
         path, rows, held = batch.job.paths[batch.ask], batch.rows, batch.held
-        changes = rows[1:] != rows[:-1]
-        if held is not None:
-            changes |= held[1:] != held[:-1]
-        heads = np.concatenate([[0], changes.nonzero()[0] + 1])
-        counts = np.diff(heads, append=len(rows))
+        heads = _heads(rows, _NONE if held is None else held)
         nodes = descend(self._tree, path, rows[heads], None if held is None else held[heads])
-        batch.nodes = nodes.repeat(counts)
-        resident = self._tree.end[nodes]
-        fixed = path.start.lengths(rows[heads], None)
-        base = np.maximum(resident, fixed).repeat(counts)
-        base[heads] = resident
-        return base, fixed.repeat(counts) + path.rest.lengths(rows, batch.partners)
+        fixed, lengths = path.start.lengths(rows[heads], None), path.rest.lengths(rows, batch.partners)
+        batch.nodes, base = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+        _spread(heads, nodes, self._tree.end[nodes], fixed, batch.nodes, base, lengths)
+        return base, lengths
 
     def _meetings(self, job: Job, rows: Ints) -> list[_Meeting]:
         """What other jobs still want of the same anchors."""
@@ -253,6 +247,33 @@ class Drawer:
 def _most(job: Job, want: int) -> int:
     """How many items to look at for a number of tokens: a few more than will fit."""
     return min(want, int(1.2 * want / job.tokens_an_item) + 8)
+
+
+@kernel
+def _heads(rows: Ints, held: Ints) -> Ints:
+    """The first pair of each run of one row and, unless `held` is empty, one node."""
+    heads, count = np.empty(len(rows), np.int64), 0
+    for n in range(len(rows)):
+        if n == 0 or rows[n] != rows[n - 1] or (len(held) and held[n] != held[n - 1]):
+            heads[count] = n
+            count += 1
+    return heads[:count]
+
+
+@kernel
+def _spread(
+    heads: Ints, nodes: Ints, resident: Ints, fixed: Ints, found: IntsOut, base: IntsOut, lengths: IntsOut
+) -> None:
+    """Write each pair's node and base, by what its head has: the node, its end, the length before the partner.
+
+    lengths: from the partner on, before; of the whole prompts, after.
+    """
+    for head in range(len(heads)):
+        end = heads[head + 1] if head + 1 < len(heads) else len(base)
+        for n in range(heads[head], end):
+            found[n], base[n] = nodes[head], max(resident[head], fixed[head])
+            lengths[n] += fixed[head]
+        base[heads[head]] = resident[head]
 
 
 @kernel

@@ -47,18 +47,18 @@ def launch(batches: Sequence[Batch], tree: Tree, tokens: tuple[int, ...]) -> Fli
     answers, index = _distinct(rows, len(chunk))
     flight = Flight(replace(chunk, answers=answers), [], [], _costs(plan, kept), tokens)
     let_go = [plan.start]
-    for strip in plan.strips:
-        batch = strip.batch
+    for batch, strips in plan.batches:
+        path = batch.job.paths[batch.ask]
         before, batch.held = batch.held, None
-        if strip.path.after:
-            batch.held = kept.deepest(strip, strip.path.hold)
+        if path.after:
+            batch.held = np.concatenate([kept.deepest(strip, path.hold) for strip in strips])
             tree.hold(batch.held, waiting=True)
-            _remember(batch, kept.ends(strip, strip.path.hold), tree)
+            _remember(batch, np.concatenate([kept.ends(strip, path.hold) for strip in strips]), tree)
         if before is not None:
             tree.release(before, waiting=False)
             let_go.append(before)
         flight.batches.append(batch)
-        flight.answers.append(index[strip.where])
+        flight.answers.append(index[strips[0].begin : strips[0].begin + len(batch)])
     tree.prune(np.concatenate(let_go) if len(let_go) > 1 else plan.start)
     tree.sweep(withdrawn)
     return flight
@@ -88,10 +88,8 @@ def restore(batches: Sequence[Batch]) -> None:
                 claim.restore(batch.rows)
 
 
-def _remember(batch: Batch, ends: Ints | None, tree: Tree) -> None:
+def _remember(batch: Batch, ends: Ints, tree: Tree) -> None:
     """Note how far prompts were computed whose nodes found no place in the arena."""
-    if ends is None:
-        return
     assert batch.held is not None
     dropped = tree.end[batch.held] < ends
     if dropped.any():
@@ -159,17 +157,20 @@ def _charge(
 @kernel
 def _distinct(rows: Ints, size: int) -> tuple[Tokens, Ints]:
     """Rows below `size`, ascending and each once, and for each prompt the index of its own."""
-    index = np.empty(size, np.int64)
-    for row in range(size):
-        index[row] = 0
+    distinct, of_prompt = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
+    ascend = True
+    for prompt in range(len(rows)):
+        ascend = ascend and (prompt == 0 or rows[prompt - 1] < rows[prompt])
+        distinct[prompt], of_prompt[prompt] = rows[prompt], prompt
+    if ascend:
+        return distinct, of_prompt
+    index, count = np.zeros(size, np.int64), 0
     for row in rows:
         index[row] = 1
-    distinct, count = np.empty(len(rows), np.int32), 0
     for row in range(size):
         if index[row]:
             distinct[count], index[row] = row, count
             count += 1
-    of_prompt = np.empty(len(rows), np.int64)
     for prompt in range(len(rows)):
         of_prompt[prompt] = index[rows[prompt]]
     return distinct[:count], of_prompt

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from covey_engine.prefill.api import DONE, Anchor, Ask, Figures, Literal, Part, Partner
 from covey_engine.prefill.scheduling.batches import Batch, Open
 from covey_engine.prefill.scheduling.claims import Claim
-from covey_engine.prefill.scheduling.groups import Groups, Ints
+from covey_engine.prefill.scheduling.compiled import Flags, Ints, kernel
+from covey_engine.prefill.scheduling.groups import Groups
 from covey_engine.prefill.scheduling.kinds import Kind, Kinds
 from covey_engine.prefill.scheduling.prepare import Measure, Prepared, Side, arguments_of, fixed_parts
 
@@ -114,15 +115,7 @@ class Job:
 
     def next_rows(self, most: int) -> Ints:
         """The next fresh rows, `most` at most; those after the cursor first."""
-        found: list[Ints] = []
-        missing, begin, window = min(most, self.left), self.cursor, max(64, 2 * most)
-        while missing:
-            rows = np.flatnonzero(self.fresh[begin : begin + window])[:missing] + begin
-            found.append(rows)
-            missing -= len(rows)
-            begin = begin + window if begin + window < len(self.fresh) else 0
-            window *= 2
-        return np.concatenate(found) if found else np.empty(0, np.int64)
+        return _next_fresh(self.fresh, self.cursor, min(most, self.left))
 
     def begin(self, rows: Ints) -> None:
         """Take fresh rows out."""
@@ -139,6 +132,18 @@ class Job:
     def skip(self, ask: int, rows: Ints, partners: Ints | None) -> None:
         """These items need no more tokens for an ask."""
         self.to_come -= self.paths[ask].own.total(rows, partners)
+
+
+@kernel
+def _next_fresh(fresh: Flags, cursor: int, count: int) -> Ints:
+    """The next `count` rows that are fresh, those after the cursor first; there are so many."""
+    rows, found, row = np.empty(count, np.int64), 0, cursor
+    while found < count:
+        if fresh[row]:
+            rows[found] = row
+            found += 1
+        row = row + 1 if row + 1 < len(fresh) else 0
+    return rows
 
 
 def open_job(ticket: int, prepared: Prepared, kinds: Kinds) -> Job:

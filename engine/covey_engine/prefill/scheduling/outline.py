@@ -15,6 +15,7 @@ import numpy as np
 
 from covey_engine.prefill.scheduling.batches import Batch
 from covey_engine.prefill.scheduling.compiled import (
+    FlagsOut,
     Ints,
     IntsOut,
     Table,
@@ -78,9 +79,10 @@ class Outline:
     first row in the chunk, with one row a token; end: the row after its last descendant's. size: rows together. By
     prompt (int64 [prompts]), in the strips' order: start: its start node; row: its last row in the chunk, -1 for none;
     tokens: its length; strip_of: its strip. current: [prompts, cells], the node of a prompt at each cell, plus one; 0
-    after its last one. missing: how many prompts have no row.
+    after its last one. missing: how many prompts have no row. batches: with their strips, all in the items' order.
     """
 
+    batches: list[tuple[Batch, list[Strip]]]
     strips: list[Strip]
     size: int
     missing: int
@@ -100,9 +102,9 @@ class Outline:
     strip_of: Ints
     current: Table
 
-    def nodes_at(self, strip: Strip, cell: int) -> tuple[Ints, Ints]:
-        """The nodes that a strip's items are the first to need in one cell: indices into the batch, and nodes."""
-        return _first_needed(self.current, self.item, strip.begin, len(strip.batch), cell)
+    def new_nodes(self, strip: Strip, cell: int, known: FlagsOut) -> tuple[Ints, Ints]:
+        """The nodes of a strip's cell that are not known yet, but are from now on: indices into the batch, nodes."""
+        return _new_nodes(self.current, strip.begin, len(strip.batch), cell, known)
 
     def most(self, values: Ints) -> Ints:
         """For each node, the highest of its prompts' values, which are not negative."""
@@ -115,7 +117,8 @@ class Outline:
 
 def outline(batches: Sequence[Batch], tree: Tree) -> Outline:
     """Lay out the prompts of some batches as a trie."""
-    strips = _strips(batches, tree)
+    whole = _strips(batches, tree)
+    strips = [strip for _, theirs in whole for strip in theirs]
     prompts, depth = (
         sum(len(strip.batch) for strip in strips),
         max(1, *(len(strip.cells) for strip in strips)),
@@ -140,6 +143,7 @@ def outline(batches: Sequence[Batch], tree: Tree) -> Outline:
         codes, lengths, slots, strip_of, steps, place, tree.end, nodes, items, current
     )
     return Outline(
+        batches=whole,
         strips=strips,
         size=size,
         missing=missing,
@@ -161,24 +165,31 @@ def outline(batches: Sequence[Batch], tree: Tree) -> Outline:
     )
 
 
-def _strips(batches: Sequence[Batch], tree: Tree) -> list[Strip]:
-    strips, at = list[Strip](), 0
+def _strips(batches: Sequence[Batch], tree: Tree) -> list[tuple[Batch, list[Strip]]]:
+    """The batches, their items in the order of their levels, with their strips."""
+    found, at = list[tuple[Batch, list[Strip]]](), 0
     for batch in batches:
         levels = tree.level[batch.nodes]
-        low = int(levels[0])
-        alike = [low] if (levels == low).all() else sorted(set(levels.tolist()))
-        for level in alike:
-            part = batch if len(alike) == 1 else batch.part(levels == level)
-            path = batch.job.paths[batch.ask]
-            strips.append(Strip(part, path, level, at))
-            at += len(part)
+        if (levels[1:] < levels[:-1]).any():
+            order = levels.argsort(kind="stable")
+            batch, levels = batch.part(order), levels[order]
+        path, strips, begin = batch.job.paths[batch.ask], list[Strip](), 0
+        while begin < len(batch):
+            level = int(levels[begin])
+            end = int(levels.searchsorted(level, "right"))
+            part = batch if end - begin == len(batch) else batch.part(slice(begin, end))
+            strips.append(Strip(part, path, level, at + begin))
+            begin = end
+        found.append((batch, strips))
+        at += len(batch)
+    every = [strip for _, strips in found for strip in strips]
     used = Counter[tuple[int, Kind]]()
-    if len(strips) > 1:
-        used.update((strip.first, step.kind) for strip in strips for step in strip.path.steps[strip.first :])
-    for strip in strips:
+    if len(every) > 1:
+        used.update((strip.first, step.kind) for strip in every for step in strip.path.steps[strip.first :])
+    for strip in every:
         shared = {kind for (first, kind), n in used.items() if first == strip.first and n > 1}
         strip.cells = _cells(strip, shared, broken=bool(tree.offset[strip.batch.nodes].any()))
-    return strips
+    return found
 
 
 def _cells(strip: Strip, shared: set[Kind], broken: bool) -> tuple[Cell, ...]:
@@ -322,12 +333,13 @@ def _trie(
 
 
 @kernel
-def _first_needed(current: Table, item: Ints, begin: int, count: int, cell: int) -> tuple[Ints, Ints]:
-    """The nodes at one cell of `count` prompts that are the first ones of their node: which prompts, which nodes."""
+def _new_nodes(current: Table, begin: int, count: int, cell: int, known: FlagsOut) -> tuple[Ints, Ints]:
+    """Outline.new_nodes for `count` prompts from `begin` on."""
     which, nodes, found = np.empty(count, np.int64), np.empty(count, np.int64), 0
     for n in range(count):
         node = current[begin + n, cell] - 1
-        if item[node] == begin + n:
+        if not known[node]:
+            known[node] = True
             which[found], nodes[found] = n, node
             found += 1
     return which[:found], nodes[:found]

@@ -63,10 +63,10 @@ class Retention:
         found = self._nodes_after(strip, steps)
         return self._outline.start[strip.where] if self._node is None else self._node[found]
 
-    def ends(self, strip: Strip, steps: int) -> Ints | None:
-        """The position after each item's first `steps` steps, if the chunk computes some of them."""
+    def ends(self, strip: Strip, steps: int) -> Ints:
+        """The position after each item's first `steps` steps, 0 where the chunk computes none of them."""
         if steps <= strip.first:
-            return None
+            return np.zeros(len(strip.batch), np.int64)
         nodes = self._nodes_after(strip, steps)
         return self._outline.position[nodes] + self._outline.length[nodes]
 
@@ -186,29 +186,18 @@ def _drop_orphans(stays: FlagsOut, parent: Ints, length: Ints) -> None:
 def _levels(outline: Outline) -> list[_Level]:
     """The cells whose nodes may stay and be found again; each node once."""
     found: list[_Level] = []
-    # Where a pair's segment looks like an anchor's, a node may be first needed by a prompt that cannot name it.
-    mixed = len(outline.strips) > 1 and any(strip.batch.partners is not None for strip in outline.strips)
-    named = np.zeros(len(outline.length), np.bool_) if mixed else None
+    # Where a pair's segment looks like an anchor's, the first prompt of a node may not be able to name it.
+    known = np.zeros(len(outline.length), np.bool_)
     for strip in outline.strips:
         for number, cell in enumerate(strip.cells):
             level = cell.end - 1
             if level >= strip.path.fixed:
                 break
             if strip.path.stands_out(level):
-                items, nodes = _nodes_of(outline, strip, number, named)
+                items, nodes = outline.new_nodes(strip, number, known)
                 if len(nodes):
                     found.append(_level(strip, level, items, nodes))
     return found
-
-
-def _nodes_of(outline: Outline, strip: Strip, cell: int, named: Flags | None) -> tuple[Ints, Ints]:
-    """The nodes of a strip's cell that no strip before it named: indices into the batch, and nodes."""
-    if named is None:
-        return outline.nodes_at(strip, cell)
-    nodes, items = np.unique(outline.current[strip.where, cell] - 1, return_index=True)
-    new = ~named[nodes]
-    named[nodes] = True
-    return items[new], nodes[new]
 
 
 def _level(strip: Strip, level: int, items: Ints, nodes: Ints) -> _Level:

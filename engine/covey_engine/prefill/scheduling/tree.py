@@ -332,8 +332,9 @@ def _prune(
     for node in nodes:
         while node and holds[node] == 0 and children[node] == 0:
             if claimed[node]:
-                asked[count] = node
-                count += 1
+                if count == 0 or asked[count - 1] != node:
+                    asked[count] = node
+                    count += 1
                 break
             holds[node] = _UNUSED
             numbers[spare] = node
