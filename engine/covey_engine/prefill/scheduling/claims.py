@@ -37,8 +37,8 @@ class Claim:
 
     def wants(self, groups: Ints) -> NDArray[np.bool_]:
         """Whether each group (-1: none) has a claim left."""
-        left = self._fresh if self.counts is None else self.counts > 0
-        return left[groups] & (groups >= 0)
+        left = self._fresh[groups] if self.counts is None else self.counts[groups] > 0
+        return left & (groups >= 0)
 
     def wants_one(self, group: int) -> bool:
         """Whether one group has a claim left."""
