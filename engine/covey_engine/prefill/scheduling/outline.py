@@ -7,7 +7,6 @@ stands wherever a code or one before it differs from the row above.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -170,7 +169,7 @@ def _strips(batches: Sequence[Batch], tree: Tree) -> list[tuple[Batch, list[Stri
     found, at = list[tuple[Batch, list[Strip]]](), 0
     for batch in batches:
         levels = tree.level[batch.nodes]
-        if (levels[1:] < levels[:-1]).any():
+        if np.count_nonzero(levels[1:] < levels[:-1]):
             order = levels.argsort(kind="stable")
             batch, levels = batch.part(order), levels[order]
         path, strips, begin = batch.job.paths[batch.ask], list[Strip](), 0
@@ -183,11 +182,11 @@ def _strips(batches: Sequence[Batch], tree: Tree) -> list[tuple[Batch, list[Stri
         found.append((batch, strips))
         at += len(batch)
     every = [strip for _, strips in found for strip in strips]
-    used = Counter[tuple[int, Kind]]()
-    if len(every) > 1:
-        used.update((strip.first, step.kind) for strip in every for step in strip.path.steps[strip.first :])
     for strip in every:
-        shared = {kind for (first, kind), n in used.items() if first == strip.first and n > 1}
+        shared = set[Kind]()
+        for other in every:
+            if other is not strip and other.first == strip.first:
+                shared.update(step.kind for step in other.path.steps[strip.first :])
         strip.cells = _cells(strip, shared, broken=bool(tree.offset[strip.batch.nodes].any()))
     return found
 

@@ -83,9 +83,13 @@ def _lay_rows(
 ) -> None:
     """Write each row's position and address."""
     for node in range(len(length)):
-        for n in range(length[node]):
-            positions[begin[node] + n] = position[node] + n
-            addresses[begin[node] + n] = address[node] + n
+        # Loops over slices from 0 on are several times as fast as over the whole.
+        theirs = slice(begin[node], begin[node] + length[node])
+        at, address_of = positions[theirs], addresses[theirs]
+        for n in range(len(at)):
+            at[n] = position[node] + n
+        for n in range(len(at)):
+            address_of[n] = address[node] + n
 
 
 @kernel
@@ -196,8 +200,10 @@ def _write(
         row, literal = begin[node], min(length[node], len(tail))
         text, index = length[node] - literal, slot[node] - first
         if text and 0 <= index < len(begins):
-            source = begins[index] + texts[slot[node]] - text
+            stop = begins[index] + texts[slot[node]]
+            source, target = values[stop - text : stop], tokens[row : row + text]
             for n in range(text):
-                tokens[row + n] = values[source + n]
+                target[n] = source[n]
+        source, target = tail[len(tail) - literal :], tokens[row + text : row + text + literal]
         for n in range(literal):
-            tokens[row + text + n] = tail[len(tail) - literal + n]
+            target[n] = source[n]
