@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from covey_engine.prefill.scheduling.compiled import Ints, IntsOut, kernel
+
 if TYPE_CHECKING:
     from covey_engine.prefill.scheduling.jobs import Job
 
-Ints = NDArray[np.int64]
 
 _NONE = np.empty(0, np.int64)
 _COLUMNS = ("rows", "partners", "items", "held", "lost", "nodes")
@@ -88,13 +89,9 @@ class Open:
 
     def head(self, most: int) -> tuple[Ints, Ints]:
         """The next pairs, `most` at most: the row and the position of each."""
-        counts = self.end - self.next
-        ends = counts.cumsum()
-        used = int(ends.searchsorted(most)) + 1
-        counts = counts[:used]
-        rows = self.rows[:used].repeat(counts)[:most]
-        starts = (self.next[:used] - (ends[:used] - counts)).repeat(counts)[:most]
-        return rows, starts + np.arange(len(rows))
+        rows, positions = np.empty((2, min(most, self.pairs)), np.int64)
+        _head(self.rows, self.next, self.end, rows, positions)
+        return rows, positions
 
     def take(self, count: int) -> None:
         """Take the next pairs off."""
@@ -106,3 +103,15 @@ class Open:
         if left:
             self.next = self.next.copy()
             self.next[0] += left
+
+
+@kernel
+def _head(opened: Ints, begins: Ints, ends: Ints, rows: IntsOut, positions: IntsOut) -> None:
+    """Write the first pairs of opened rows, as many as there is room for."""
+    found = 0
+    for n in range(len(opened)):
+        for position in range(begins[n], min(ends[n], begins[n] + len(rows) - found)):
+            rows[found], positions[found] = opened[n], position
+            found += 1
+        if found == len(rows):
+            break

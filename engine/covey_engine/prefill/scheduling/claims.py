@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.scheduling.groups import Groups, Ints, Slots
+from covey_engine.prefill.scheduling.compiled import Ints, IntsOut, kernel
+from covey_engine.prefill.scheduling.groups import Groups, Slots
 from covey_engine.prefill.scheduling.kinds import Kind
 
 
@@ -51,9 +52,7 @@ class Claim:
         if self.groups.count == 1:
             self.counts[0] -= len(rows)
             return bool(self.counts[0] == 0)
-        groups = self.groups.of(rows)
-        np.subtract.at(self.counts, groups, 1)
-        return bool((self.counts[groups] == 0).any())
+        return _count_down(self.counts, self.groups.of(rows))
 
     def restore(self, rows: Ints) -> None:
         """Undo `drop`."""
@@ -71,6 +70,17 @@ class Claim:
         if self._lost is None:
             return None
         return np.where(groups >= 0, self._lost[groups], 0)
+
+
+@kernel
+def _count_down(counts: IntsOut, groups: Ints) -> bool:
+    """Take one off the groups' counts; whether some are 0 then."""
+    for group in groups:
+        counts[group] -= 1
+    gone = False
+    for group in groups:
+        gone = gone or counts[group] == 0
+    return gone
 
 
 def find(claim: Claim, columns: Sequence[Slots], size: int) -> Ints:

@@ -49,13 +49,15 @@ class Cell:
 class Strip:
     """Items of one batch whose prompts start equally deep.
 
-    first: the first step that is not in the arena; begin: where the items are in the outline, one after another.
+    first: the first step that is not in the arena; begin: where the items are in the outline, one after another;
+    parted: whether some may start within a segment, whose rest is then a cell of its own.
     """
 
     batch: Batch
     path: Path
     first: int
     begin: int
+    parted: bool
     cells: tuple[Cell, ...] = ()
 
     @property
@@ -168,8 +170,8 @@ def _strips(batches: Sequence[Batch], tree: Tree) -> list[tuple[Batch, list[Stri
     """The batches, their items in the order of their levels, with their strips."""
     found, at = list[tuple[Batch, list[Strip]]](), 0
     for batch in batches:
-        levels = tree.level[batch.nodes]
-        if np.count_nonzero(levels[1:] < levels[:-1]):
+        levels, ascend, parted = _levels(batch.nodes, tree.level, tree.offset)
+        if not ascend:
             order = levels.argsort(kind="stable")
             batch, levels = batch.part(order), levels[order]
         path, strips, begin = batch.job.paths[batch.ask], list[Strip](), 0
@@ -177,7 +179,7 @@ def _strips(batches: Sequence[Batch], tree: Tree) -> list[tuple[Batch, list[Stri
             level = int(levels[begin])
             end = int(levels.searchsorted(level, "right"))
             part = batch if end - begin == len(batch) else batch.part(slice(begin, end))
-            strips.append(Strip(part, path, level, at + begin))
+            strips.append(Strip(part, path, level, at + begin, parted))
             begin = end
         found.append((batch, strips))
         at += len(batch)
@@ -187,17 +189,17 @@ def _strips(batches: Sequence[Batch], tree: Tree) -> list[tuple[Batch, list[Stri
         for other in every:
             if other is not strip and other.first == strip.first:
                 shared.update(step.kind for step in other.path.steps[strip.first :])
-        strip.cells = _cells(strip, shared, broken=bool(tree.offset[strip.batch.nodes].any()))
+        strip.cells = _cells(strip, shared)
     return found
 
 
-def _cells(strip: Strip, shared: set[Kind], broken: bool) -> tuple[Cell, ...]:
-    """Group a strip's steps. broken: some prompts start within a segment, whose rest is then a cell of its own."""
+def _cells(strip: Strip, shared: set[Kind]) -> tuple[Cell, ...]:
+    """Group a strip's steps. shared: kinds of which other strips have nodes too."""
     path, first = strip.path, strip.first
     cuts = [first]
     for level in range(first + 1, len(path.steps)):
         before = path.steps[level - 1].kind
-        apart = before in shared or path.stands_out(level - 1) or (broken and level == first + 1)
+        apart = before in shared or path.stands_out(level - 1) or (strip.parted and level == first + 1)
         if apart or path.steps[level].side is not None:
             cuts.append(level)
     known = path.cells.get(tuple(cuts))
@@ -231,6 +233,17 @@ def _fill_in(strip: Strip, tree: Tree, codes: TableOut, lengths: TableOut, slots
         )
     if strip.cells:
         lengths[0, where] -= tree.offset[batch.nodes]
+
+
+@kernel
+def _levels(nodes: Ints, levels: Ints, offsets: Ints) -> tuple[Ints, bool, bool]:
+    """The nodes' levels, whether they ascend, and whether some node is part of a segment."""
+    found, ascend, parted = np.empty(len(nodes), np.int64), True, False
+    for n in range(len(nodes)):
+        found[n] = levels[nodes[n]]
+        ascend = ascend and (n == 0 or found[n - 1] <= found[n])
+        parted = parted or offsets[nodes[n]] > 0
+    return found, ascend, parted
 
 
 @kernel

@@ -130,9 +130,11 @@ class Retention:
             stays = np.zeros(len(keep), np.bool_)
             stays[chosen] = places >= 0
             _drop_orphans(stays, outline.parent, outline.length)
-            useless = (places >= 0) & ~stays[chosen]
+            useful = stays[chosen]
+            useless = (places >= 0) & ~useful
             arena.release(places[useless], outline.length[chosen[useless]])
-        address[stays] = places[stays[chosen]]
+            chosen, places = chosen[useful], places[useful]
+        address[chosen] = places
         return address, stays
 
     def _persist(self) -> Nodes | None:
@@ -146,16 +148,16 @@ class Retention:
     def _name(self, level: _Level) -> None:
         """Make nodes findable; tell those who want what does not stay."""
         stays = self._stays[level.nodes]
-        if stays.any():
+        here = stays.nonzero()[0]
+        if len(here):
             assert self._node is not None
-            which = slice(None) if stays.all() else stays.nonzero()[0]
-            found = level.nodes[which]
+            found = level.nodes[here]
             nodes = self._node[found]
-            columns = [column[which] for column in level.columns]
+            columns = [column[here] for column in level.columns]
             self._tree.give_names(nodes, level.kind, self._outline.slot[found], columns)
             for claim, groups in level.wanting:
-                self._tree.promise(nodes, claim, groups[which])
-        if not stays.all():
+                self._tree.promise(nodes, claim, groups[here])
+        if len(here) < len(stays):
             gone = level.nodes[~stays]
             ends = self._outline.position[gone] + self._outline.length[gone]
             for claim, groups in level.wanting:

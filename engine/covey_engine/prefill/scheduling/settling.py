@@ -32,7 +32,7 @@ def land(
     distinct = {readout: number for number, readout in enumerate(dict.fromkeys(readouts))}
     which = np.array([distinct[readout] for readout in readouts])
     which = which.repeat([len(batch) for batch in flight.batches])
-    margins = reader.margins(logits[index], tuple(distinct), which)
+    margins = reader.margins(logits.take(index, axis=0), tuple(distinct), which)
     let_go, withdrawn = [], set[Kind]()
     begin = 0
     for batch in flight.batches:

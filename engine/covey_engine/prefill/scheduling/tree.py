@@ -128,10 +128,9 @@ class Tree:
 
     def promise(self, nodes: Nodes, claim: Claim, groups: Ints) -> None:
         """A claim may want nodes, by its groups (-1: not this one)."""
-        meant = (groups >= 0).nonzero()[0]
-        if len(meant):
-            self.claimed[nodes[meant]] = True
-            for node, group in zip(nodes[meant].tolist(), groups[meant].tolist(), strict=True):
+        for node, group in zip(nodes.tolist(), groups.tolist(), strict=True):
+            if group >= 0:
+                self.claimed[node] = True
                 self.claimants.setdefault(node, []).append((claim, group))
 
     def attach(self, claim: Claim) -> None:
