@@ -35,7 +35,7 @@ class Side:
     @staticmethod
     def of(argument: Argument, column: Column) -> Side:
         """The argument as it was submitted."""
-        slots = np.ascontiguousarray(argument.slots, np.int32)
+        slots = np.require(argument.slots, np.int32, ["C", "A"])
         hollow = column.lengths[slots] == 0
         some = bool(hollow.any())
         return Side(
