@@ -63,7 +63,7 @@ class ChunkAttention:
         self._arena = arena
         self._kv_heads = kv_heads
         self._contexts = plan.contexts
-        self._address = torch.from_numpy(chunk.kv_address.astype(np.int64)).to(device)
+        self._where = _place(chunk.kv_address, device)
         self._selves = tuple(_SelfRows(call, device) for call in plan.selves)
         self._answers = tuple(_AnswerRows(call, device) for call in plan.answers)
         self.answer_rows = torch.from_numpy(plan.answer_rows).to(device)
@@ -76,7 +76,10 @@ class ChunkAttention:
             bad = ~torch.isfinite(kv).flatten(1).all(dim=1)
             kv[bad] = 0
             self.bad_rows = bad if self.bad_rows is None else self.bad_rows | bad
-        self._arena.kv[layer].index_copy_(0, self._address, kv)
+        if isinstance(self._where, slice):
+            self._arena.kv[layer, self._where] = kv
+        else:
+            self._arena.kv[layer].index_copy_(0, self._where, kv)
 
     def all_rows(self, layer: int, queries: Tensor, kv: Tensor) -> Tensor:
         """Attention of every row: [T, heads * head_dim]."""
@@ -117,6 +120,13 @@ class ChunkAttention:
         more, heavier = attend(queries[None], kv[None, :, : self._kv_heads], kv[None, :, self._kv_heads :])
         result.lerp_(more[0], torch.sigmoid(heavier[0] - weight).unsqueeze(-1))
         torch.logaddexp(weight, heavier[0], out=weight)
+
+
+def _place(address: NDArray[np.int64], device: torch.device) -> slice | Tensor:
+    """A chunk's addresses: a slice where they follow each other, as they do in scratch; that copies faster."""
+    if len(address) and (np.diff(address) == 1).all():
+        return slice(int(address[0]), int(address[-1]) + 1)
+    return torch.from_numpy(address.astype(np.int64)).to(device)
 
 
 class _SelfRows:
