@@ -176,6 +176,17 @@ def test_addresses_must_agree_with_the_segments(llama: tuple[Path, Any]) -> None
         runner.run(replace(chunk, segments=chunk.segments[:0]))
 
 
+def test_many_suffixes_over_one_anchor(llama: tuple[Path, Any]) -> None:
+    rng, packer = np.random.default_rng(13), HandPacker(gap=0)
+    anchor = packer.add(small_models.random_tokens(rng, 30))
+    packed = [packer.chunk()]
+    for _ in range(attention._MANY // 5 + 1):
+        packer.add(small_models.random_tokens(rng, 5), anchor, (-1,))
+    packed.append(packer.chunk())
+    oracle = oracle_logits(llama[1], [prompt for _, prompts in packed for prompt in prompts])
+    assert deviation(run_all(open_small(llama[0]), packed), oracle) < TOLERANCE
+
+
 def test_same_chunk_same_bits(llama: tuple[Path, Any]) -> None:
     packed = small_models.deep_paths(np.random.default_rng(5))
     runner = open_small(llama[0])
