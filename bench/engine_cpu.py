@@ -1,209 +1,282 @@
-"""A synthetic join goes in; Covey's engine and transformers' answers and times on the same weights come out.
+"""Synthetic workloads go in; Covey's engine and transformers' answers and times on the same weights come out.
 
     python bench/engine_cpu.py
-    python bench/engine_cpu.py --anchors 4 --repeats 3
+    python bench/engine_cpu.py --only join,traces --scale 0.25
 
-Every anchor meets every partner, and one margin is read for each pair. Covey runs it as one work order in a
-worker process. transformers runs it twice: every pair's full prompt, in batches of equal lengths at the
-batch size that was fastest in a first trial; and with each anchor's keys and values computed once and given
-as `past_key_values` to batches of its partners. In all three the head is applied to the last position only.
-Margins are compared as well.
+filters: three questions about every text of a column, beside one. join: every anchor meets every partner. traces: an
+agent's turns, each the ones before and one more. beside: fifty rows while a long scan runs, and alone.
+
+Covey runs in a worker process. transformers runs full prompts, in batches of equal lengths, and for the join each
+anchor once with its `past_key_values` for its partners; in both at the batch size that was fastest in a trial, with the
+head applied to the last position only. "Linear layers alone" are plain products for as many tokens as Covey computes.
+Contenders take turns, part by part, so that other work on the machine slows all of them down; CPU seconds tell
+what of it they did not do. Of the join's full prompts one in ten is run, and counts ten times.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
-from covey_engine.prefill.api import Anchor, Argument, Ask, Partner, WorkOrder, YesNo
+from covey_engine.prefill.api import Anchor, Argument, Ask, Figures, Literal, Partner, WorkOrder
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.process.client import EngineClient
-from covey_engine.prefill.readout import MarginReader, answer_tokens
 from covey_storage.model_files import fetch_embedded
 from covey_storage.tokens import TokenColumnWriter
 from numpy.typing import NDArray
-from transformers import AutoModelForCausalLM, DynamicCache
-from transformers.utils import logging
+from plain_model import READOUT, Linears, fastest, full_prompts, past_key_values
+from race import Contender, race, table
 
-READOUT = YesNo((10576, 7197), (2459, 1781))
+# In place of this folder, whose modules must not shadow packages that transformers looks for.
+sys.path[0] = str(Path(__file__).resolve().parents[1] / "tests")
+
+from support.transformers_reference import load  # noqa: E402
+
 VOCABULARY = 49152
 Ids = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class Join:
-    """Token ids: anchors [A, anchor tokens], partners [P, partner tokens]."""
+@dataclass
+class Bench:
+    """What the workloads share. plain: loads transformers' model, which takes a while the first time."""
 
-    anchors: Ids
-    partners: Ids
+    engine: EngineClient
+    folder: Path
+    rng: np.random.Generator
+    scale: float
+    plain: Callable[[], Any]
 
-    @property
-    def pairs(self) -> int:
-        """How many prompts there are."""
-        return len(self.anchors) * len(self.partners)
+    def tokens(self, *size: int) -> Ids:
+        """Random token ids."""
+        return self.rng.integers(20, VOCABULARY, size, np.int32)
 
-    def prompts(self) -> Ids:
-        """All full prompts, [A * P, anchor tokens + partner tokens]."""
-        anchors = np.repeat(self.anchors, len(self.partners), axis=0)
-        return np.concatenate([anchors, np.tile(self.partners, (len(self.anchors), 1))], axis=1)
+    def some(self, count: int, least: int = 1) -> int:
+        """A number of rows, scaled."""
+        return max(least, round(count * self.scale))
 
-
-@dataclass(frozen=True)
-class Run:
-    """Margins [A * P], the least seconds of the repeats, and the tokens computed."""
-
-    name: str
-    margins: Floats
-    seconds: float
-    tokens: int
-
-
-def covey(join: Join, file: Path, threads: int, repeats: int) -> Run:
-    with tempfile.TemporaryDirectory() as folder:
-        sides = [argument(Path(folder) / name, rows) for name, rows in vars(join).items()]
-        ask = Ask((Partner(),), READOUT)
-        order = WorkOrder("bench", (Anchor(),), (ask,), anchors=(sides[0],), partners=(sides[1],))
-        engine = EngineClient.start(EngineConfig(str(file), device="cpu", threads=threads))
-        try:
-            margins, fresh = np.empty(join.pairs, np.float32), 0
-
-            def once() -> None:
-                nonlocal fresh
-                running = engine.submit(order)
-                for answers in running.answers():
-                    margins[answers.items] = answers.margins
-                fresh = running.figures().fresh_tokens
-
-            return Run("Covey", margins, least_seconds(once, repeats), fresh)
-        finally:
-            engine.close()
-
-
-def argument(folder: Path, rows: Ids) -> Argument:
-    """A token column of equally long rows, all of them in order."""
-    keys = np.array([hashlib.md5(row.tobytes()).digest() for row in rows], "V16")
-    offsets = np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1]
-    TokenColumnWriter(folder).append(keys, offsets, rows.reshape(-1))
-    return Argument(str(folder), np.arange(len(rows), dtype=np.int32))
-
-
-def full_prompts(model: Any, join: Join, batch: int, repeats: int) -> Run:
-    prompts = join.prompts()
-    margins = np.empty(len(prompts), np.float32)
-
-    def once() -> None:
-        for start in range(0, len(prompts), batch):
-            rows = slice(start, start + batch)
-            logits = model(tensor(prompts[rows]), use_cache=False, logits_to_keep=1).logits
-            margins[rows] = read(logits)
-
-    return Run(f"full prompts, batches of {batch}", margins, least_seconds(once, repeats), prompts.size)
-
-
-def past_key_values(model: Any, join: Join, batch: int, repeats: int) -> Run:
-    margins = np.empty((len(join.anchors), len(join.partners)), np.float32)
-
-    def once() -> None:
-        for index, anchor in enumerate(join.anchors):
-            past = model(tensor(anchor[None]), use_cache=True, logits_to_keep=1).past_key_values
-            for start in range(0, len(join.partners), batch):
-                rows = slice(start, start + batch)
-                suffixes = tensor(join.partners[rows])
-                cache = expanded(past, len(suffixes))
-                logits = model(suffixes, cache=cache, logits_to_keep=1).logits
-                margins[index, rows] = read(logits)
-
-    name, tokens = (
-        f"past_key_values, batches of {batch}",
-        join.anchors.size + join.pairs * join.partners.shape[1],
-    )
-    return Run(name, margins.reshape(-1), least_seconds(once, repeats), tokens)
-
-
-def expanded(past: Any, rows: int) -> DynamicCache:
-    """One prompt's keys and values as those of `rows` prompts, without a copy."""
-    cache = DynamicCache()
-    for index, layer in enumerate(past.layers):
-        cache.update(layer.keys.expand(rows, -1, -1, -1), layer.values.expand(rows, -1, -1, -1), index)
-    return cache
-
-
-def tensor(ids: Ids) -> torch.Tensor:
-    return torch.from_numpy(ids.astype(np.int64))
-
-
-def read(logits: torch.Tensor) -> Floats:
-    tokens = answer_tokens([READOUT])
-    chosen = logits[:, -1, list(tokens)].numpy()
-    return MarginReader(tokens).margins(chosen, (READOUT,), np.zeros(len(chosen), np.int64))
-
-
-def least_seconds(once: Callable[[], None], repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        once()
-        times.append(time.perf_counter() - begin)
-    return min(times)
-
-
-def fastest(
-    run: Callable[[Any, Join, int, int], Run], model: Any, trial: Join, batches: tuple[int, ...]
-) -> int:
-    """The batch size with the least seconds on a trial."""
-    run(model, trial, batches[0], 1)
-    return min(batches, key=lambda batch: run(model, trial, batch, 1).seconds)
-
-
-def print_table(runs: list[Run]) -> None:
-    first = runs[0]
-    print(f"{'':36} {'seconds':>8} {'tokens':>8} {'tokens/s':>9} {'ratio':>6} {'margins differ by':>18}")
-    for run in runs:
-        ratio, difference = run.seconds / first.seconds, np.abs(run.margins - first.margins).max()
-        rate = run.tokens / run.seconds
-        print(
-            f"{run.name:36} {run.seconds:8.2f} {run.tokens:8d} {rate:9.0f} {ratio:6.2f} {difference:18.1e}",
-            flush=True,
+    def argument(self, rows: list[Ids], slots: Ids | None = None) -> Argument:
+        """A new token column, all its rows in order or those of `slots`."""
+        path = self.folder / str(len(list(self.folder.iterdir())))
+        keys = np.array(
+            [hashlib.md5(bytes([n % 251]) + row.tobytes()).digest() for n, row in enumerate(rows)], "V16"
         )
+        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        TokenColumnWriter(path).append(keys, offsets, np.concatenate(rows))
+        return Argument(str(path), np.arange(len(rows), dtype=np.int32) if slots is None else slots)
+
+    def margins(self, order: WorkOrder) -> tuple[Floats, Figures]:
+        """Run an order: the margins of its first ask, by item, and its cost."""
+        found = np.full(order.items, np.nan, np.float32)
+        running = self.engine.submit(order)
+        for answers in running.answers():
+            if answers.ask == 0:
+                found[answers.items] = answers.margins
+        return found, running.figures()
+
+    def covey(self, name: str, orders: list[WorkOrder]) -> Contender:
+        """Covey on orders, one a part."""
+        worker = psutil.Process(self.engine.worker_pid)
+
+        def run(part: int) -> tuple[Floats, int]:
+            margins, figures = self.margins(orders[part])
+            return margins, figures.fresh_tokens
+
+        def cpu() -> float:
+            times = worker.cpu_times()
+            return float(times.user + times.system)
+
+        return Contender(name, run, cpu=cpu)
+
+
+def filters(bench: Bench) -> None:
+    """Three questions on one column: predicted 1.0 times one question's seconds, times the tokens' ratio."""
+    parts, texts, questions = 4, bench.some(10), [Literal(tuple(row.tolist())) for row in bench.tokens(3, 12)]
+    columns = [bench.argument(list(bench.tokens(texts, 200))) for _ in range(parts)]
+
+    def orders(name: str, count: int) -> list[WorkOrder]:
+        asks = [Ask((question,), READOUT, n + 1, n + 1) for n, question in enumerate(questions[:count])]
+        asks[-1] = replace(asks[-1], on_true=-1, on_false=-1)
+        return [WorkOrder(name, (Anchor(),), tuple(asks), anchors=(column,)) for column in columns]
+
+    one, three = (
+        bench.covey("Covey, one filter", orders("1", 1)),
+        bench.covey("Covey, three filters", orders("3", 3)),
+    )
+    race([one, three], parts)
+    print(f"filters: {parts * texts} texts of 200 tokens, questions of 12\n{table([one, three])}")
+    tokens = three.tokens / one.tokens
+    wall, cpu = three.total / one.total / tokens, three.cpu_total / one.cpu_total / tokens
+    print(
+        f"T3 / (T1 x {tokens:.3f} fresh tokens): {wall:.3f}, in CPU seconds {cpu:.3f} (goal: at most 1.10)\n"
+    )
+
+
+def join(bench: Bench) -> None:
+    """Predicted: 12 to 14 times faster than full prompts, 1.5 than `past_key_values`; 0.8 of it linear layers."""
+    parts, anchors, partners = 5, bench.some(4), bench.some(50, 10)
+    sides = bench.tokens(parts, anchors, 200), bench.tokens(partners, 12)
+    partner = bench.argument(list(sides[1]))
+    orders = [
+        WorkOrder(
+            "join", (Anchor(),), (Ask((Partner(),), READOUT),), (bench.argument(list(side)),), (partner,)
+        )
+        for side in sides[0]
+    ]
+    model = bench.plain()
+    linears = Linears(model.config)
+
+    def prompts(part: int) -> Ids:
+        pairs = [np.repeat(sides[0][part], partners, axis=0), np.tile(sides[1], (anchors, 1))]
+        return np.concatenate(pairs, axis=1, dtype=np.int32)
+
+    def some_prompts(part: int) -> tuple[Floats, int]:
+        margins = np.full(anchors * partners, np.nan, np.float32)
+        margins[::10], tokens = full_prompts(model, prompts(part)[::10], batch)
+        return margins, tokens
+
+    trial = prompts(0)[:4]
+    batch = fastest(lambda size: full_prompts(model, trial, size), (1, 2, 4))
+    shared = fastest(lambda size: past_key_values(model, sides[0][0, :1], sides[1], size), (10, 25, 50))
+    tokens = anchors * (200 + partners * 12)
+    contenders = [
+        bench.covey("Covey", orders),
+        Contender(
+            f"past_key_values, batches of {shared}",
+            lambda part: past_key_values(model, sides[0][part], sides[1], shared),
+        ),
+        Contender("linear layers alone", lambda _: (linears.run(tokens), tokens)),
+        Contender(f"full prompts, batches of {batch}", some_prompts, times=10),
+    ]
+    race(contenders, parts)
+    print(f"join: {parts * anchors} anchors of 200 tokens x {partners} partners of 12\n{table(contenders)}")
+    print("goals: full prompts at least 12 times Covey's seconds, past_key_values at least 1.5 times\n")
+
+
+def traces(bench: Bench) -> None:
+    """Predicted 6.5 times faster than full prompts: 6.8 times fewer tokens. Turns are segments, shared by slots."""
+    parts, turns, conversations = 2, 10, bench.some(5)
+    question = bench.tokens(8)
+    texts = [bench.tokens(conversations, 300 + 40 * turns) for _ in range(parts)]
+    orders = [_trace_order(bench, part, question, turns) for part in texts]
+    model = bench.plain()
+
+    def run(part: int, size: int, only: slice = slice(None)) -> tuple[Floats, int]:
+        margins, tokens = np.empty((conversations, turns), np.float32), 0
+        for turn in range(turns)[only]:
+            prompts = texts[part][:, : 300 + 40 * (turn + 1)]
+            ended = np.concatenate([prompts, np.tile(question, (conversations, 1))], axis=1, dtype=np.int32)
+            margins[:, turn], computed = full_prompts(model, ended, size)
+            tokens += computed
+        return margins.reshape(-1), tokens
+
+    batch = fastest(lambda size: run(0, size, slice(4, 5)), (1, 5))
+    contenders = [
+        bench.covey("Covey", orders),
+        Contender(f"full prompts, batches of {batch}", lambda part: run(part, batch)),
+    ]
+    race(contenders, parts)
+    share = 1 - contenders[0].tokens / contenders[1].tokens
+    print(f"traces: {parts * conversations * turns}, {share:.0%} of their tokens shared\n{table(contenders)}")
+    print("goal: full prompts at least 5 times Covey's seconds\n")
+
+
+def _trace_order(bench: Bench, texts: Ids, question: Ids, turns: int) -> WorkOrder:
+    """Every turn of every conversation; a later turn's segment is an empty text."""
+    pieces = [piece for text in texts for piece in np.split(text, 300 + 40 * np.arange(turns))]
+    column = bench.argument([*pieces, np.empty(0, np.int32)])
+    place = np.arange(len(texts) * (turns + 1)).reshape(len(texts), 1, turns + 1)
+    here = np.arange(turns + 1) <= np.arange(1, turns + 1)[:, None]
+    slots = np.where(here, place, len(pieces)).reshape(-1, turns + 1).astype(np.int32)
+    anchors = tuple(replace(column, slots=each) for each in slots.T)
+    asks = (Ask((Literal(tuple(question.tolist())),), READOUT),)
+    return WorkOrder("traces", tuple(Anchor(n) for n in range(turns + 1)), asks, anchors)
+
+
+def beside(bench: Bench) -> None:
+    """Fifty rows beside a scan: predicted 2.5 times their seconds alone, half of each chunk and two chunks' wait."""
+    times: dict[str, list[float]] = {"alone": [], "beside": []}
+    question = Literal(tuple(bench.tokens(12).tolist()))
+
+    def order(name: str, rows: int, length: int) -> WorkOrder:
+        column = bench.argument(list(bench.tokens(rows, length)))
+        return WorkOrder(name, (Anchor(),), (Ask((question,), READOUT),), (column,))
+
+    def short(kind: str) -> None:
+        began = time.perf_counter()
+        bench.margins(order("short", bench.some(50), 40))
+        times[kind].append(time.perf_counter() - began)
+
+    for _ in range(3):
+        short("alone")
+        scan = bench.engine.submit(order("scan", bench.some(400, 100), 200))
+        next(scan.answers())
+        short("beside")
+        assert scan.progress().tokens_to_come, "the scan ended before the short query did"
+        scan.cancel()
+    ratios = [after / before for before, after in zip(times["alone"], times["beside"], strict=True)]
+    print(f"beside a scan: {bench.some(50)} rows of 40 tokens and a question of 12")
+    for kind, seconds in times.items():
+        print(f"{kind:34} {np.median(seconds):8.2f}  {' '.join(f'{each:.2f}' for each in seconds)}")
+    print(f"ratios {' '.join(f'{ratio:.2f}' for ratio in ratios)} (goal: at most 3)\n")
+
+
+WORKLOADS = {"filters": filters, "join": join, "traces": traces, "beside": beside}
+
+
+@contextmanager
+def opened(file: Path, options: argparse.Namespace) -> Iterator[Bench]:
+    """A running engine, warmed up."""
+    config = EngineConfig(str(file), device="cpu", threads=options.threads, chunk_tokens=options.chunk_tokens)
+    engine = EngineClient.start(config)
+    loaded: list[Any] = []
+
+    def plain() -> Any:
+        if not loaded:
+            loaded.append(load(file))
+        return loaded[0]
+
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            bench = Bench(engine, Path(folder), np.random.default_rng(0), options.scale, plain)
+            bench.margins(WorkOrder("warm", (Literal((1, 2, 3)),), (Ask((Literal((4,)),), READOUT),)))
+            yield bench
+    finally:
+        engine.close()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for name, value in {"anchors": 20, "partners": 50, "anchor-tokens": 200, "partner-tokens": 12}.items():
-        parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--repeats", type=int, default=1, help="the least seconds of so many runs count")
-    parser.add_argument("--threads", type=int, default=0, help="CPU threads, 0 for all cores")
-    options = parser.parse_args()
-    rng, file = np.random.default_rng(0), fetch_embedded()
-    join = Join(
-        rng.integers(20, VOCABULARY, (options.anchors, options.anchor_tokens), np.int32),
-        rng.integers(20, VOCABULARY, (options.partners, options.partner_tokens), np.int32),
+    parser.add_argument(
+        "--only", default=",".join(WORKLOADS), help="workloads, by name, with commas between them"
     )
-    runs = [covey(join, file, options.threads, options.repeats)]
-    logging.disable_progress_bar()
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32).eval()
-    trial = Join(join.anchors[:1], join.partners[: min(16, len(join.partners))])
-    with torch.inference_mode():
-        batch = fastest(full_prompts, model, trial, (1, 4, 16))
-        shared = fastest(past_key_values, model, Join(join.anchors[:1], join.partners), (10, 25, 50))
-        runs.append(full_prompts(model, join, batch, options.repeats))
-        runs.append(past_key_values(model, join, shared, options.repeats))
-    sizes = f"{options.anchors} anchors of {options.anchor_tokens} tokens"
-    print(f"{sizes}, {options.partners} partners of {options.partner_tokens} each")
-    print_table(runs)
+    parser.add_argument("--scale", type=float, default=1.0, help="a part of the rows, for a look")
+    parser.add_argument(
+        "--threads", type=int, default=0, help="CPU threads of every contender, 0 for all cores"
+    )
+    parser.add_argument("--chunk-tokens", type=int, default=0, help="0 for the engine's own choice")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads or psutil.cpu_count(logical=False) or 1)
+    options.threads = torch.get_num_threads()
+    with opened(fetch_embedded(), options) as bench:
+        for name in options.only.split(","):
+            print(WORKLOADS[name].__doc__)
+            began = time.perf_counter()
+            WORKLOADS[name](bench)
+            print(f"({time.perf_counter() - began:.0f} s)\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def test_answers_are_exact_in_an_arena_that_is_barely_enough(forest: Forest) -> 
 
 
 def disturb(forest: Forest, expected: Expected, random: Random) -> None:
-    """Run a forest with chunks planned ahead, orders that come late, are cancelled, or are in a chunk that fails."""
+    """Run a forest, chunks planned ahead; some fail or lack memory, some orders come late or are cancelled."""
     runner = FakeRunner(forest.arena, forest.chunk)
     scheduler = Scheduler(Limits(forest.arena, forest.chunk, 1 << 20), forest.columns.__getitem__)
     late, orders = list(enumerate(forest.orders)), dict[int, int]()
@@ -89,6 +89,10 @@ def disturb(forest: Forest, expected: Expected, random: Random) -> None:
         if flying and random.random() < trouble:
             flying.clear()
             dropped.update(scheduler.fail())
+            assert scheduler.arena.free == scheduler.arena.total
+            runner.forget([0], [forest.arena])
+        if flying and random.random() < trouble and scheduler.shrink():
+            flying.clear()
             assert scheduler.arena.free == scheduler.arena.total
             runner.forget([0], [forest.arena])
         finished.update(report.ticket for report in scheduler.finish_empty())

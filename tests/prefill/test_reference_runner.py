@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from covey_engine.prefill import attention
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.config import EngineConfig
-from covey_engine.prefill.errors import EngineError
+from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
 from covey_engine.prefill.loader import open_runner
 from covey_engine.prefill.runner import Runner
 from support import small_models
@@ -174,6 +176,17 @@ def test_addresses_must_agree_with_the_segments(llama: tuple[Path, Any]) -> None
         runner.run(replace(chunk, segments=chunk.segments[:0]))
 
 
+def test_many_suffixes_over_one_anchor(llama: tuple[Path, Any]) -> None:
+    rng, packer = np.random.default_rng(13), HandPacker(gap=0)
+    anchor = packer.add(small_models.random_tokens(rng, 30))
+    packed = [packer.chunk()]
+    for _ in range(attention._MANY // 5 + 1):
+        packer.add(small_models.random_tokens(rng, 5), anchor, (-1,))
+    packed.append(packer.chunk())
+    oracle = oracle_logits(llama[1], [prompt for _, prompts in packed for prompt in prompts])
+    assert deviation(run_all(open_small(llama[0]), packed), oracle) < TOLERANCE
+
+
 def test_same_chunk_same_bits(llama: tuple[Path, Any]) -> None:
     packed = small_models.deep_paths(np.random.default_rng(5))
     runner = open_small(llama[0])
@@ -223,6 +236,51 @@ def test_tokens_outside_the_vocabulary(llama: tuple[Path, Any]) -> None:
     (chunk, _), *_ = small_models.split_document(np.random.default_rng(11))
     with pytest.raises(EngineError, match="token -1 is outside"):
         runner.run(replace(chunk, tokens=np.full_like(chunk.tokens, -1)))
+
+
+LACKING = (
+    torch.OutOfMemoryError("CUDA out of memory"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory"),
+    MemoryError(),
+)
+
+
+@pytest.mark.parametrize("error", LACKING, ids=lambda error: type(error).__name__)
+def test_a_pass_without_memory_says_so_and_leaves_no_trace(
+    llama: tuple[Path, Any], error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first, _), (second, _) = small_models.fan_out(np.random.default_rng(12))
+    runner = open_small(llama[0])
+    runner.run(first)
+    before = runner.run(second)
+    held: list[weakref.ref[torch.Tensor]] = []
+
+    def fail(_: object, queries: torch.Tensor, *rest: object, **options: object) -> None:
+        held.append(weakref.ref(queries))
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(attention, "attend", fail)
+        with pytest.raises(OutOfDeviceMemory, match=rf"^a chunk of {len(second)} tokens does not fit on cpu"):
+            runner.run(second)
+    error.__traceback__ = None
+    assert held
+    assert held[0]() is None
+    runner.run(first)
+    assert np.array_equal(runner.run(second), before)
+
+
+def test_other_faults_of_a_pass_are_not_taken_for_a_lack_of_memory(
+    llama: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = open_small(llama[0])
+
+    def fail(*_: object, **options: object) -> None:
+        raise RuntimeError("sizes do not match")
+
+    monkeypatch.setattr(attention, "attend", fail)
+    with pytest.raises(RuntimeError, match="sizes do not match"):
+        runner.run(small_models.fan_out(np.random.default_rng(12))[0][0])
 
 
 class TestNotFinite:

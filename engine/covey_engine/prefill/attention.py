@@ -18,6 +18,8 @@ from covey_engine.prefill.plan import AnswerCall, Plan, SelfCall
 
 _SCORE_BYTES = 1 << 28
 """Memory that one block of attention scores may take."""
+_MANY = 384
+"""Rows from which a context is attended to faster if each head's keys lie together."""
 
 
 class Arena:
@@ -63,7 +65,7 @@ class ChunkAttention:
         self._arena = arena
         self._kv_heads = kv_heads
         self._contexts = plan.contexts
-        self._address = torch.from_numpy(chunk.kv_address.astype(np.int64)).to(device)
+        self._where = _place(chunk.kv_address, device)
         self._selves = tuple(_SelfRows(call, device) for call in plan.selves)
         self._answers = tuple(_AnswerRows(call, device) for call in plan.answers)
         self.answer_rows = torch.from_numpy(plan.answer_rows).to(device)
@@ -76,7 +78,10 @@ class ChunkAttention:
             bad = ~torch.isfinite(kv).flatten(1).all(dim=1)
             kv[bad] = 0
             self.bad_rows = bad if self.bad_rows is None else self.bad_rows | bad
-        self._arena.kv[layer].index_copy_(0, self._address, kv)
+        if isinstance(self._where, slice):
+            self._arena.kv[layer, self._where] = kv
+        else:
+            self._arena.kv[layer].index_copy_(0, self._where, kv)
 
     def all_rows(self, layer: int, queries: Tensor, kv: Tensor) -> Tensor:
         """Attention of every row: [T, heads * head_dim]."""
@@ -114,9 +119,18 @@ class ChunkAttention:
     def _merge(self, layer: int, where: slice, queries: Tensor, result: Tensor, weight: Tensor) -> None:
         """Attend to a KV range; merge into result [rows, heads, head_dim], log-sum-exp [rows, heads]."""
         kv = self._arena.kv[layer, where]
+        if len(queries) >= _MANY:
+            kv = kv.transpose(0, 1).contiguous().transpose(0, 1)
         more, heavier = attend(queries[None], kv[None, :, : self._kv_heads], kv[None, :, self._kv_heads :])
         result.lerp_(more[0], torch.sigmoid(heavier[0] - weight).unsqueeze(-1))
         torch.logaddexp(weight, heavier[0], out=weight)
+
+
+def _place(address: NDArray[np.int64], device: torch.device) -> slice | Tensor:
+    """A chunk's addresses: a slice where they follow each other, as they do in scratch; that copies faster."""
+    if len(address) and (np.diff(address) == 1).all():
+        return slice(int(address[0]), int(address[-1]) + 1)
+    return torch.from_numpy(address.astype(np.int64)).to(device)
 
 
 class _SelfRows:

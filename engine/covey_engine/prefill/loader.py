@@ -17,9 +17,8 @@ from covey_engine.prefill.api import EngineInfo
 from covey_engine.prefill.attention import Arena
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import ModelError, OutOfDeviceMemory
-from covey_engine.prefill.models.llama import Llama
+from covey_engine.prefill.models import llama, qwen3
 from covey_engine.prefill.models.model import Model
-from covey_engine.prefill.models.qwen3 import Qwen3
 from covey_engine.prefill.models.shape import ModelShape
 from covey_engine.prefill.models.weights import TensorReader, open_source
 from covey_engine.prefill.reference import ReferenceRunner
@@ -82,9 +81,9 @@ def _load(path: Path, device: torch.device, dtype: torch.dtype) -> Model:
     reader = TensorReader(open_source(path), device, dtype)
     match reader.shape.architecture:
         case "llama":
-            return Llama(reader)
+            return llama.load(reader)
         case "qwen3":
-            return Qwen3(reader)
+            return qwen3.load(reader)
     raise AssertionError(reader.shape.architecture)
 
 

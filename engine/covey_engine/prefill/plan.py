@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey_engine.prefill.chunk import Chunk
+from covey_engine.prefill.ranges import join_keys, join_rows
 
 Rows = NDArray[np.int64]
 
@@ -156,8 +157,7 @@ def _answer_calls(first: Rows, answer_rows: Rows) -> Iterator[AnswerCall]:
 
 def _context_calls(contexts: Rows, answer_rows: Rows) -> Iterator[ContextCall]:
     merged = contexts[(contexts[:, 1] > 0) & (contexts[:, 3] > 0)]
-    merged = _join(merged, same=(2, 3), start=0, length=1)
-    merged = _join(merged, same=(0, 1), start=2, length=3)
+    merged = join_keys(join_rows(merged))
     merged = merged[np.lexsort((merged[:, 2], merged[:, 0]))]
     ends = merged[:, :4:2] + merged[:, 1:4:2]
     answer_first = np.searchsorted(answer_rows, merged[:, 0])
@@ -165,17 +165,3 @@ def _context_calls(contexts: Rows, answer_rows: Rows) -> Iterator[ContextCall]:
     columns = (merged[:, 0], ends[:, 0], merged[:, 2], ends[:, 1], answer_first, answer_stop)
     for row in np.stack(columns, axis=1).tolist():
         yield ContextCall(*row)
-
-
-def _join(contexts: Rows, same: tuple[int, int], start: int, length: int) -> Rows:
-    """Join contexts that agree in the columns `same` and whose range continues the one before."""
-    if len(contexts) < 2:
-        return contexts
-    ordered = contexts[np.lexsort((contexts[:, start], contexts[:, same[1]], contexts[:, same[0]]))]
-    before, after = ordered[:-1], ordered[1:]
-    follows = (before[:, same] == after[:, same]).all(axis=1)
-    follows &= before[:, start] + before[:, length] == after[:, start]
-    heads = np.flatnonzero(np.concatenate([[True], ~follows]))
-    joined = ordered[heads]
-    joined[:, length] = np.add.reduceat(ordered[:, length], heads)
-    return joined

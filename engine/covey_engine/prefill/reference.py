@@ -53,10 +53,12 @@ class ReferenceRunner:
         try:
             with torch.inference_mode():
                 return self._run(chunk)
-        except torch.OutOfMemoryError as error:
-            raise OutOfDeviceMemory(
-                f"a chunk of {len(chunk)} tokens does not fit on {self._device}: {error}"
-            ) from error
+        except (RuntimeError, MemoryError) as error:
+            if not _lacks_memory(error):
+                raise
+            reason = str(error).partition("\n")[0]
+        # Raised out here: with the error before it would live its traceback, and with that the pass's tensors.
+        raise OutOfDeviceMemory(f"a chunk of {len(chunk)} tokens does not fit on {self._device} ({reason})")
 
     def _run(self, chunk: Chunk) -> NDArray[np.float32]:
         plan = plan_chunk(chunk)
@@ -80,3 +82,8 @@ class ReferenceRunner:
         if len(tokens) and (tokens.min() < 0 or tokens.max() >= size):
             wrong = tokens[(tokens < 0) | (tokens >= size)][0]
             raise EngineError(f"token {wrong} is outside the model's vocabulary of {size}")
+
+
+def _lacks_memory(error: BaseException) -> bool:
+    # On a CPU, torch raises no more than a RuntimeError.
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error)

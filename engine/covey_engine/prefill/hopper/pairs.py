@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from covey_engine.prefill.ranges import collapse, join_keys, join_rows
+
 Ints = NDArray[np.int64]
 
 
@@ -19,7 +21,7 @@ def simplify(segments: Ints, contexts: Ints) -> tuple[Ints, Ints]:
     contexts = contexts[(contexts[:, 1] > 0) & (contexts[:, 3] > 0)]
     while True:
         extended, left = _absorb(own, contexts)
-        fused, left = _fuse(extended), _join_keys(_join_rows(left))
+        fused, left = _fuse(extended), _outer_first(join_keys(join_rows(left)))
         if len(left) == len(contexts) and len(fused) == len(own):
             return fused, left
         own, contexts = fused, left
@@ -63,32 +65,10 @@ def _fuse(own: Ints) -> Ints:
     follows = own[:-1, 0] + own[:-1, 1] == own[1:, 0]
     follows &= own[:-1, 2] == own[1:, 2]
     follows &= own[:-1, 3] + own[1:, 1] == own[1:, 3]
-    fused = _joined(own, follows, column=1)
+    fused = collapse(own, follows, column=1)
     fused[:, 3] = own[np.concatenate([~follows, [True]]), 3]
     return fused
 
 
-def _join_rows(contexts: Ints) -> Ints:
-    """Contexts of the same keys whose rows follow each other become one."""
-    ordered = contexts[np.lexsort((contexts[:, 0], contexts[:, 3], contexts[:, 2]))]
-    before, after = ordered[:-1], ordered[1:]
-    same = (before[:, 2:] == after[:, 2:]).all(axis=1) & (before[:, 0] + before[:, 1] == after[:, 0])
-    return _joined(ordered, same, column=1)
-
-
-def _join_keys(contexts: Ints) -> Ints:
-    """Contexts of the same rows whose keys follow each other become one; in row order, outer before inner."""
-    ordered = contexts[np.lexsort((contexts[:, 2], -contexts[:, 1], contexts[:, 0]))]
-    before, after = ordered[:-1], ordered[1:]
-    same = (before[:, :2] == after[:, :2]).all(axis=1) & (before[:, 2] + before[:, 3] == after[:, 2])
-    return _joined(ordered, same, column=3)
-
-
-def _joined(pairs: Ints, same: NDArray[np.bool_], column: int) -> Ints:
-    """Runs of pairs (same[i]: the next belongs to i's) become their first, with the sum in one column."""
-    if not len(pairs):
-        return pairs
-    first = np.concatenate([[True], ~same])
-    joined: Ints = pairs[first]
-    joined[:, column] = np.add.reduceat(pairs[:, column], np.flatnonzero(first))
-    return joined
+def _outer_first(contexts: Ints) -> Ints:
+    return contexts[np.lexsort((contexts[:, 2], -contexts[:, 1], contexts[:, 0]))]

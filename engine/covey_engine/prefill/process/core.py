@@ -13,7 +13,7 @@ from typing import Protocol
 
 from covey_engine.prefill.api import WorkOrder
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.errors import EngineError
+from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
 from covey_engine.prefill.runner import Logits, Pending, Runner
 from covey_engine.prefill.scheduling.orders import Column, Limits
 from covey_engine.prefill.scheduling.prepare import Prepared
@@ -95,7 +95,7 @@ class Core:
                 self._head = head
             return self._runner.launch(chunk)
         except BaseException as error:
-            return error
+            return _named(error)
 
     def _collect(self) -> None:
         while (pending := self._launched.get()) is not None:
@@ -144,6 +144,8 @@ class Core:
         for _ in range(self._flying):
             self._results.get()
         self._flying = 0
+        if isinstance(error, OutOfDeviceMemory) and self._scheduler.shrink():
+            return
         for ticket in self._scheduler.fail():
             self._listener.fail(ticket, error)
 
@@ -152,4 +154,11 @@ def _wait_for(pending: Pending) -> _Result:
     try:
         return pending.result(), pending.seconds()
     except BaseException as error:
-        return error, 0.0
+        return _named(error), 0.0
+
+
+def _named(error: BaseException) -> BaseException:
+    """What went wrong, as an error of the engine where it is none of the program's; without what the pass held."""
+    if isinstance(error, MemoryError):
+        return OutOfDeviceMemory("the engine has too little memory to run a chunk")
+    return error

@@ -32,6 +32,9 @@ from covey_engine.prefill.scheduling.shares import Shares
 from covey_engine.prefill.scheduling.split import launch_part, remaining
 from covey_engine.prefill.scheduling.tree import Tree
 
+_SMALLEST = 16
+"""The part of a whole chunk below which chunks do not shrink."""
+
 
 class Scheduler:
     """The shared queue of all orders over one arena; not to be called from two threads at once, but for `prepare`."""
@@ -45,7 +48,8 @@ class Scheduler:
         self._tree = Tree(self.arena)
         self._columns = Columns(open_column)
         self._kinds = Kinds()
-        self._drawer = Drawer(self._tree, limits.chunk)
+        self._budget = limits.chunk
+        self._drawer = Drawer(self._tree, self._budget)
         self._shares = Shares()
         self._jobs: dict[int, Job] = {}
         self._empty: list[tuple[int, Prepared]] = []
@@ -145,12 +149,31 @@ class Scheduler:
 
         Chunks scheduled after it may have built on its KV: their items go back to where they were.
         """
-        first, *others = self._flights
-        tickets = [job.ticket for job in first.costs]
+        tickets = [job.ticket for job in self._flights[0].costs]
         for ticket in tickets:
             self.cancel(ticket)
-        self._flights.clear()
-        for flight in others:
+        self._land_nothing()
+        return tickets
+
+    def shrink(self) -> bool:
+        """The oldest chunk found too little memory: drop all KV and try again, in chunks half as large.
+
+        False, with nothing done, where chunks are as small as they get. They grow back when no order runs any more.
+        """
+        if self._budget <= max(1, self.limits.chunk // _SMALLEST):
+            return False
+        self._land_nothing()
+        self._resize(self._budget // 2)
+        return True
+
+    def check(self) -> None:
+        """Assert the law of conservation; for tests, after every step."""
+        self._tree.check(self._kinds.each())
+
+    def _land_nothing(self) -> None:
+        """All items that are under way go back to where they were; all KV is dropped."""
+        flights, self._flights = self._flights, deque()
+        for flight in flights:
             restore(flight.batches)
             for batch in flight.batches:
                 if batch.held is not None:
@@ -159,11 +182,10 @@ class Scheduler:
                 batch.job.ready.appendleft(batch)
         make_room(self._tree, self.arena.total, np.zeros(1, np.int64), self._holders())
         assert self.arena.free == self.arena.total
-        return tickets
 
-    def check(self) -> None:
-        """Assert the law of conservation; for tests, after every step."""
-        self._tree.check(self._kinds.each())
+    def _resize(self, budget: int) -> None:
+        self._budget = budget
+        self._drawer = Drawer(self._tree, budget)
 
     def _next_flight(self) -> Flight | None:
         draft = self._draft()
@@ -181,10 +203,10 @@ class Scheduler:
 
     def _draft(self, force: bool = False) -> Draft | None:
         """What to compute next; None while a long prompt must go on before anything else."""
-        draft = Draft(self.limits.chunk, self.arena.free, force)
+        draft = Draft(self._budget, self.arena.free, force)
         if self._long is not None:
             left = remaining(self._long, self._tree)
-            if left > self.limits.chunk:
+            if left > self._budget:
                 return None
             assert self._long.held is not None
             self._long.nodes = self._long.held
@@ -206,7 +228,7 @@ class Scheduler:
         item = self._long
         assert item is not None
         assert item.held is not None
-        tokens = min(self.limits.chunk, remaining(item, self._tree))
+        tokens = min(self._budget, remaining(item, self._tree))
         make_room(self._tree, tokens, item.held, self._holders())
         return launch_part(item, tokens, self._tree, self.answer_tokens)
 
@@ -231,6 +253,8 @@ class Scheduler:
         release_kinds(job, self._kinds)
         release(job.prepared, self._columns)
         self._set_answer_tokens()
+        if not self._jobs and self._budget < self.limits.chunk:
+            self._resize(self.limits.chunk)
 
     def _set_answer_tokens(self) -> None:
         self.answer_tokens = answer_tokens(ask.readout for job in self._jobs.values() for ask in job.asks)
