@@ -231,7 +231,7 @@ def _fill_in(strip: Strip, tree: Tree, codes: TableOut, lengths: TableOut, slots
         _fill_column(
             codes[n + 1], lengths[n], slots[n], strip.begin, code + 1, len(cell.tail), side.slots, rows, texts
         )
-    if strip.cells:
+    if strip.cells and strip.parted:
         lengths[0, where] -= tree.offset[batch.nodes]
 
 
