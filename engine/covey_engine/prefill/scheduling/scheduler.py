@@ -66,10 +66,10 @@ class Scheduler:
     def admit(self, prepared: Prepared) -> int:
         """Queue a prepared order; its ticket."""
         self._tickets += 1
-        if prepared.order.items == 0:
+        if prepared.order.items == 0 or prepared.order.enough == 0:
             self._empty.append((self._tickets, prepared))
             return self._tickets
-        job = open_job(self._tickets, prepared, self._kinds)
+        job = open_job(self._tickets, prepared, self._kinds, self.limits.chunk)
         for claim in job.claims:
             self._tree.attach(claim)
         self._jobs[job.ticket] = job
@@ -138,7 +138,7 @@ class Scheduler:
         for job, costs in flight.costs.items():
             job.figures += replace(costs, device_seconds=seconds * costs.fresh_tokens / tokens)
             finished = job.unsettled == 0
-            progress = Progress(job.figures.fresh_tokens, 0 if finished else job.to_come)
+            progress = Progress(job.figures.fresh_tokens, 0 if finished else max(0, job.to_come))
             reports.append(Report(job.ticket, tuple(found[job]), job.figures, progress, finished))
             if finished:
                 self._close(job, [])
