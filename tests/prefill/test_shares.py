@@ -49,7 +49,9 @@ def test_a_user_with_many_queries_and_a_query_with_many_orders_get_no_more_than_
 def test_a_small_query_behind_a_scan_of_a_million_rows_is_answered_within_a_few_chunks() -> None:
     bench = Bench(arena=40_000)
     slots = np.arange(1_000_000, dtype=np.int32) // 500
-    huge = bench.submit(of("ann", replace(scan(1), anchors=(Argument("documents", slots),), anchor_count=len(slots))))
+    huge = bench.submit(
+        of("ann", replace(scan(1), anchors=(Argument("documents", slots),), anchor_count=len(slots)))
+    )
     for _ in range(3):
         bench.step()
     small = bench.submit(of("bob", scan(50, question=6, query="small", begin=1_900)))
