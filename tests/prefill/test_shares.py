@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from covey_engine.prefill.api import Argument, WorkOrder
+from covey_engine.prefill.api import Anchor, Argument, WorkOrder
 from support.bench import HEAD, Bench, expected, scan, tokens_of
 
 
@@ -48,9 +48,11 @@ def test_a_user_with_many_queries_and_a_query_with_many_orders_get_no_more_than_
 
 def test_a_small_query_behind_a_scan_of_a_million_rows_is_answered_within_a_few_chunks() -> None:
     bench = Bench(arena=40_000)
-    slots = np.arange(1_000_000, dtype=np.int32) // 500
+    rows = np.arange(1_000_000, dtype=np.int32)
+    pair = (Argument("documents", rows // 500), Argument("documents", rows % 500))
+    alone = scan(1)
     huge = bench.submit(
-        of("ann", replace(scan(1), anchors=(Argument("documents", slots),), anchor_count=len(slots)))
+        of("ann", replace(alone, prefix=(HEAD, Anchor(0), Anchor(1)), anchors=pair, anchor_count=len(rows)))
     )
     for _ in range(3):
         bench.step()

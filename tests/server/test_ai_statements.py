@@ -140,6 +140,63 @@ def test_deeply_nested_statements_are_planned_or_refused(client: dbapi.Connectio
     assert rows(client, "SELECT 1") == [(1,)]
 
 
+PAIR = "AI_FILTER(PROMPT('{0} is about {1}', n.says, t.name))"
+
+
+def _prompts(client: dbapi.Connection, sql: str) -> int:
+    """How many prompts the last run of a statement asked."""
+    quoted = sql.replace("'", "''")
+    found = rows(client, f"SELECT prompts FROM covey_queries WHERE sql = '{quoted}' ORDER BY started")
+    return int(found[-1][0])
+
+
+def test_limit_and_exists_ask_no_more_than_they_need(client: dbapi.Connection) -> None:
+    every = (
+        f"SELECT id FROM many WHERE id < 60 AND {ABOUT} IS NOT NULL AND NOT {ABOUT.replace('animal', 'bus')}"
+    )
+    limited = every + " LIMIT 2"
+    found, everything = rows(client, limited), rows(client, every)
+    assert set(found) <= set(everything)
+    assert len(found) == min(2, len(everything))
+    assert _prompts(client, limited) < _prompts(client, every) or len(everything) < 2
+    run(client, "CREATE OR REPLACE TABLE things AS SELECT 'thing ' || range AS name FROM range(24)")
+    word = "SELECT n.id FROM notes n WHERE {} ORDER BY n.id"
+    first = word.format(
+        f"EXISTS (SELECT 1 FROM things t WHERE {PAIR} OR NOT {PAIR.replace('about', 'near')})"
+    )
+    in_full = word.format(
+        f"(SELECT count(*) FROM things t WHERE {PAIR} OR NOT {PAIR.replace('about', 'near')}) > 0"
+    )
+    assert rows(client, first) == rows(client, in_full)
+    assert _prompts(client, first) <= _prompts(client, in_full)
+    (plan,) = rows(client, f"EXPLAIN {first}")
+    assert "until: each anchor's first match" in plan[1]
+
+
+def test_a_running_query_says_how_long_it_will_take(asked: ServerProcess, client: dbapi.Connection) -> None:
+    sql = f"SELECT count(*) FROM many WHERE {ABOUT} -- predicted"
+    look = f"SELECT fresh_tokens, tokens_to_come, seconds_to_come FROM covey_queries WHERE sql = '{sql}'".replace(
+        sql, sql.replace("'", "''")
+    )
+    with dbapi.connect(asked.uri, autocommit=True) as other, other.cursor() as cursor:
+        running = threading.Thread(target=lambda: pytest.raises(dbapi.Error, _all, cursor, sql))
+        running.start()
+        seen: list[tuple[int, int, float]] = []
+        while len(seen) < 2 and running.is_alive():
+            seen += [row for row in rows(client, look) if row[2] and row not in seen]
+            time.sleep(0.05)
+        cursor.adbc_cancel()
+        running.join()
+    first, second = seen
+    assert first[0] < second[0]
+    assert first[1] > second[1] > 0
+
+
+def _all(cursor: dbapi.Cursor, sql: str) -> None:
+    cursor.execute(sql)
+    cursor.fetchall()
+
+
 def _worker(server: ServerProcess) -> int:
     found = [
         child.pid

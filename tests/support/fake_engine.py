@@ -114,7 +114,8 @@ class FakeRunning:
         done = self._cost.figures()
         most = self._order.items * len(self._order.asks)
         mean = done.prompt_tokens / done.prompts if done.prompts else 0.0
-        return api.Progress(done.fresh_tokens, 0 if self._ended else int((most - done.prompts) * mean))
+        to_come = 0 if self._ended else int((most - done.prompts) * mean)
+        return api.Progress(done.fresh_tokens, to_come, to_come / 1_000 if done.prompts else None)
 
     def answers(self) -> Iterator[api.Answers]:
         waiting: dict[int, list[tuple[int, float]]] = {ask: [] for ask in range(len(self._order.asks))}

@@ -40,7 +40,12 @@ class Ledger:
     def progress(self) -> api.Progress:
         """How far the orders submitted so far are; steps still to come are not counted."""
         parts = [running.progress() for running in tuple(self.running)]
-        return api.Progress(sum(p.fresh_tokens for p in parts), sum(p.tokens_to_come for p in parts))
+        seconds = [p.seconds_to_come for p in parts if p.seconds_to_come is not None]
+        return api.Progress(
+            sum(p.fresh_tokens for p in parts),
+            sum(p.tokens_to_come for p in parts),
+            sum(seconds) if len(seconds) == len(parts) else None,
+        )
 
 
 @dataclass(frozen=True)

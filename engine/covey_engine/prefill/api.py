@@ -185,10 +185,15 @@ class Figures:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a running work order is: tokens computed and an upper bound of the tokens still to come."""
+    """How far a running work order is: tokens computed and an upper bound of the tokens still to come.
+
+    seconds_to_come: how long those take at the order's own rate so far, on a device that it shares with the others
+    that run; None before anything is computed.
+    """
 
     fresh_tokens: int
     tokens_to_come: int
+    seconds_to_come: float | None = None
 
 
 @dataclass(frozen=True)

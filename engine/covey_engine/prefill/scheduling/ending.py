@@ -119,8 +119,7 @@ def ending_of(prepared: Prepared, chunk: int) -> Ending | None:
     order = prepared.order
     if not order.exists and order.enough is None:
         return None
-    common = prepared.measure(prepared.paths[0][: prepared.common])
-    own = prepared.to_come - common.total(np.arange(order.anchor_count), None)
+    own = prepared.to_come - prepared.each.total(np.arange(order.anchor_count), None)
     mean = own / order.items
     waves = None
     if order.exists:

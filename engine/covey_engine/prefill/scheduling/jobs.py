@@ -79,7 +79,7 @@ class Job:
     fresh: rows that nobody has taken yet, `left` of them; cursor: where the next search for them begins. opened: rows
     of a join of which some pairs are still to be taken; ready: items whose next ask is known, in batches. unsettled:
     items that are not done. to_come: an upper bound of the tokens to compute, as far as the order does not end early.
-    ending: how it may; None for an order that is asked in full.
+    ending: how it may; None for an order that is asked in full. since: the device's seconds before its first chunk.
     """
 
     ticket: int
@@ -100,6 +100,7 @@ class Job:
     ready: deque[Batch] = field(default_factory=deque)
     figures: Figures = field(default_factory=Figures)
     tokens_an_item: float = 1.0
+    since: float | None = None
 
     @property
     def asks(self) -> tuple[Ask, ...]:
@@ -198,7 +199,7 @@ def open_job(ticket: int, prepared: Prepared, kinds: Kinds, chunk: int) -> Job:
         prepared.to_come,
         key_level,
         key_groups,
-        prepared.measure(prepared.paths[0][: prepared.common]),
+        prepared.each,
         ending_of(prepared, chunk),
     )
     for claim in job.claims:
