@@ -206,7 +206,9 @@ class Tree:
         """Assert that nodes and arena agree: free + resident + reserved = total. kinds: all there are."""
         nodes = self.used()
         wanted = np.array([self.claimed[node] and self._wanted(node) for node in nodes.tolist()], np.bool_)
-        sure = np.array([self.claimed[node] and self._wanted(node, True) for node in nodes.tolist()], np.bool_)
+        sure = np.array(
+            [self.claimed[node] and self._wanted(node, True) for node in nodes.tolist()], np.bool_
+        )
         reserved = (self.holds[nodes] == self.waiting[nodes]) & ((self.holds[nodes] > 0) | wanted)
         self.arena.check(self.address[nodes], self.length[nodes], reserved & ~sure)
         kept = (self.holds[nodes] > 0) | (self.children[nodes] > 0)
