@@ -87,9 +87,12 @@ def _rows_wanted(select: exp.Select, source: Source) -> int | None:
         "with_",
     }:
         return None
-    counts = [clause.expression for clause in (limit, offset) if clause is not None]
+    clauses = [clause for clause in (limit, offset) if clause is not None]
+    counts = [clause.expression for clause in clauses]
     if not all(isinstance(count, exp.Literal) and count.is_int for count in counts):
         return None
+    if any(value for clause in clauses for name, value in clause.args.items() if name != "expression"):
+        return None  # a percentage, or ties
     if any(join.kind != "LEFT" for join in source.attached):
         return None
     if any(_may_change_rows(node) for item in select.expressions for node in item.walk()):
