@@ -101,6 +101,30 @@ def test_an_order_in_waves_can_be_cancelled_between_them(ahead: int, enough: int
     assert bench.scheduler.schedule() is None
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3])
+@pytest.mark.parametrize("order", [join(60, 80), join(3, 80), scan(500)], ids=["many", "few", "filter"])
+def test_items_whose_chunk_found_no_memory_are_dropped_once_they_are_not_needed(
+    order: WorkOrder, steps: int
+) -> None:
+    bench = Bench()
+    exists = bool(order.partners)
+    ticket = bench.submit(ending(order, exists=exists, enough=None if exists else 20))
+    other = bench.submit(scan(100, question=4, query="other", begin=600))
+    for _ in range(steps):
+        bench.step()
+    bench.schedule()
+    bench.schedule()
+    assert bench.scheduler.shrink()
+    bench.runner.forget([0], [bench.arena])
+    bench.run()
+    assert len(bench.margins[other]) == 100
+    if exists:
+        found = truths(order.anchor_count, 80).any(axis=1)
+        assert matches(bench, ticket, 80) == set(np.flatnonzero(found).tolist())
+    else:
+        assert sum(margin > 0 for margin in bench.margins[ticket].values()) >= 20
+
+
 @pytest.mark.parametrize("wanted", [1, 10, 300])
 def test_enough_matches_end_a_scan(wanted: int) -> None:
     bench = Bench()

@@ -211,15 +211,15 @@ def _drop_ready(job: Job, waves: Waves | None, tree: Tree, let_go: list[Ints]) -
         gone = np.ones(len(batch), np.bool_) if waves is None else waves.settled[batch.rows]
         part = batch.part(gone)
         if len(part):
-            assert part.held is not None
-            tree.release(part.held, waiting=False)
+            if part.held is not None:
+                tree.release(part.held, waiting=False)
+                let_go.append(part.held)
             job.unsettled -= len(part)
             for ask in (batch.ask, *job.paths[batch.ask].after):
                 job.skip(ask, part.rows, part.partners)
             for claim in job.claims:
                 if claim.before[batch.ask] and claim.drop(part.rows):
                     found.update(claim.kinds)
-            let_go.append(part.held)
         if len(part) < len(batch):
             kept.append(batch.part(~gone) if len(part) else batch)
     job.ready.clear()
