@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from covey_planner.logical import All, Any, Ask, Call, Condition, Not
+from covey_planner.physical import MATCH
 
 _LIMIT = 64
 """Nodes of a program; a larger tree is asked without short circuit."""
@@ -18,7 +19,7 @@ _LIMIT = 64
 
 @dataclass(frozen=True)
 class Decision:
-    """Ask `call`; then go to the decision with that index, always a later one, or end at -1."""
+    """Ask `call`; then go to the decision with that index, always a later one, or end at -1 or MATCH."""
 
     call: Call
     on_true: int
@@ -40,6 +41,7 @@ def decide(condition: Condition, then: Sequence[Call] = ()) -> tuple[Decision, .
     """The program of a tree that consists of calls only; it begins at index 0.
 
     then: calls, other ones than the tree's, that are asked one after another where the tree is true; they stand last.
+    Without them, and unless the tree is too large, the program ends at MATCH where the tree is true.
     """
     calls: dict[object, Call] = {}
     formula = _formula(condition, calls)
@@ -52,7 +54,7 @@ def decide(condition: Condition, then: Sequence[Call] = ()) -> tuple[Decision, .
 
     def target(branch: _Formula | bool) -> int:
         if isinstance(branch, bool):
-            return len(order) if branch and then else -1
+            return -1 if not branch else len(order) if then else MATCH
         return index[branch]
 
     tree = (Decision(asked[_first(rest)], *map(target, program.branches[rest])) for rest in order)

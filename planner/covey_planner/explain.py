@@ -32,6 +32,10 @@ def _step(number: int, step: AskStep) -> Iterator[str]:
         which = "every pair" if step.pairs is None else "the linked pairs"
         sides = f"{_arguments(step.anchors)} (anchor) and {_arguments(step.partners)}"
         yield f"step {number}: ask about {which} of {sides}"
+    if step.exists:
+        yield "  until: each anchor's first match"
+    if step.enough is not None:
+        yield f"  until: {step.enough} {'match' if step.enough == 1 else 'matches'}"
     yield f"  shared prefix: {_segments(step.prefix)}"
     for index, question in enumerate(step.questions):
         yield from _question(index, question)

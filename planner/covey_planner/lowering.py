@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from covey_planner.decision import decide
 from covey_planner.domains import Extra, Link, Member, Rows
+from covey_planner.ending import Ending, ending_of
 from covey_planner.errors import Unsupported
 from covey_planner.logical import (
     All,
@@ -49,7 +50,7 @@ _MUST = {
 
 def lower(logical: Logical, tree: exp.Query, profile: PromptProfile) -> PhysicalPlan:
     """The physical plan of a bound statement."""
-    lowering = _Lowering(logical, profile)
+    lowering = _Lowering(logical, tree, profile)
     for block in logical.blocks:
         lowering.block(block, None)
     return PhysicalPlan(tuple(lowering.steps.done), lowering.rewrites.sql(tree), profile.name)
@@ -59,14 +60,15 @@ def lower(logical: Logical, tree: exp.Query, profile: PromptProfile) -> Physical
 class _Frame:
     """A block while it is lowered; rows and joined grow.
 
-    outer: the rows of the SELECT around a subquery; joined: by site, what the residual reads where an answer table is
-    joined in.
+    outer: the rows of the SELECT around a subquery; ending: what may end its last filter early; joined: by site, what
+    the residual reads where an answer table is joined in.
     """
 
     block: Block
     source: Source
     rows: Rows
     outer: Rows | None
+    ending: Ending | None
     joined: dict[int, str] = field(default_factory=dict)
 
     def reach(self, guards: Sequence[Link]) -> Rows:
@@ -81,7 +83,8 @@ class _Frame:
 
 
 class _Lowering:
-    def __init__(self, logical: Logical, profile: PromptProfile) -> None:
+    def __init__(self, logical: Logical, tree: exp.Query, profile: PromptProfile) -> None:
+        self._tree = tree
         self.steps = Steps(profile, (call for block in logical.blocks for call in _calls(block)))
         self.rewrites = Rewrites()
         self._aliases = 0
@@ -89,12 +92,12 @@ class _Lowering:
     def block(self, block: Block, outer: Rows | None) -> None:
         """Lower a block, everything it reads being lowered."""
         source, conditions = filters(block.plan)
-        frame = _Frame(block, source, self._rows(block, source), outer)
+        frame = _Frame(block, source, self._rows(block, source), outer, ending_of(block, self._tree))
         required: dict[object, str] = {}
         for condition in conditions:
-            self._filter(
-                frame, condition, self._then(frame, condition) if condition is conditions[-1] else []
-            )
+            last = condition is conditions[-1]
+            then = self._then(frame, condition) if last and frame.ending is None else []
+            self._filter(frame, condition, then, frame.ending if last else None)
             for call, positive in _required(condition):
                 required[call.identity] = "TRUE" if positive else "FALSE"
         for value in block.values:
@@ -122,16 +125,18 @@ class _Lowering:
             rows.extras.append(Extra(sql, adds, join.needs, _names({join.relation})))
         return rows
 
-    def _filter(self, frame: _Frame, condition: Condition, then: Sequence[list[Value]]) -> None:
+    def _filter(
+        self, frame: _Frame, condition: Condition, then: Sequence[list[Value]], ending: Ending | None
+    ) -> None:
         """Lower one of a block's filters and note what holds for the rows that pass it.
 
-        then: values to ask with it, of the rows that pass.
+        then: values to ask with it, of the rows that pass. ending: what may end it before all is asked.
         """
         if documents(condition) is None:
             self._ask(frame, condition, ())
             frame.rows.links += self._links(condition)
             return
-        found = self._program(frame, condition, (), [group[0].call for group in then])
+        found = self._program(frame, condition, (), [group[0].call for group in then], ending)
         parts = condition.parts if isinstance(condition, All) else (condition,)
         calls = [part.call for part in parts if isinstance(part, Ask) and part.call.is_join]
         if len(calls) == len(parts) and frame.insertable:
@@ -198,7 +203,12 @@ class _Lowering:
                     self.rewrites.sites[value.call.site] = answers.value(self._alias())
 
     def _program(
-        self, frame: _Frame, condition: Condition, guards: Sequence[Link], then: Sequence[Call] = ()
+        self,
+        frame: _Frame,
+        condition: Condition,
+        guards: Sequence[Link],
+        then: Sequence[Call] = (),
+        ending: Ending | None = None,
     ) -> dict[object, Answers]:
         """One step for a tree of calls about the same documents; its sites are then answered.
 
@@ -210,7 +220,7 @@ class _Lowering:
             polarity.setdefault(call.identity, set()).add(positive)
         program = decide(condition, then)
         polarity.update({call.identity: {True, False} for call in then})
-        answers = self.steps.program(frame.reach(guards), program, polarity)
+        answers = self.steps.program(frame.reach(guards), program, polarity, ending)
         last = program[len(program) - len(then) - 1].call
         chain = isinstance(condition, All) and all(isinstance(part, Ask) for part in condition.parts)
         for call, positive in sites:

@@ -15,6 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+MATCH = -2
+"""Where a step's questions end with what is looked for: the condition that they decide is true."""
+
 
 @dataclass(frozen=True)
 class Text:
@@ -71,7 +74,7 @@ class Question:
 
     answers: name of the table to create, columns k0, k1, … (the anchor's keys, then the partner's) and
     `answer` BOOLEAN. keep: "true" stores only rows with a true answer (enough where NULL and false reject
-    alike), "all" every row. on_true, on_false: index of the next question of the step, or -1.
+    alike), "all" every row. on_true, on_false: index of the next question of the step, or -1, or MATCH.
     """
 
     call: str
@@ -88,7 +91,8 @@ class AskStep:
 
     prefix: the segments all questions begin with. pairs: a query yielding the anchor's keys a0, a1, … and the
     partner's keys p0, p1, … of the pairs that survived everything cheaper; None asks every pair of the two
-    domains.
+    domains. exists: once a pair matches, the other pairs of its anchor need not be asked. enough: so many matches
+    are needed, or as many as there are; None for all.
     """
 
     prefix: tuple[Segment, ...]
@@ -96,6 +100,8 @@ class AskStep:
     anchors: Domain
     partners: Domain | None = None
     pairs: str | None = None
+    exists: bool = False
+    enough: int | None = None
 
 
 @dataclass(frozen=True)

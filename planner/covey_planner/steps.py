@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from covey_planner.decision import Decision, chain
 from covey_planner.domains import Rows, domain, domain_of, pairs, pairs_of, values
+from covey_planner.ending import Ending
 from covey_planner.logical import Argument, Call
-from covey_planner.physical import AskStep, Domain, Question
+from covey_planner.physical import MATCH, AskStep, Domain, Question
 from covey_planner.profiles import PromptProfile
 from covey_planner.prompts import Prompt, filter_prompt, join_prompt
 from covey_planner.residual import Answers
@@ -33,15 +35,23 @@ class Steps:
         self._tables = 0
 
     def program(
-        self, rows: Rows, decisions: Sequence[Decision], polarity: Mapping[object, set[bool]]
+        self,
+        rows: Rows,
+        decisions: Sequence[Decision],
+        polarity: Mapping[object, set[bool]],
+        ending: Ending | None = None,
     ) -> dict[object, Answers]:
         """Ask a decision program, whose calls are about the same arguments; answers by the calls' identity.
 
-        polarity: whether a call's true or false answers, or both, are looked for.
+        polarity: whether a call's true or false answers, or both, are looked for. ending: what may end it early,
+        where nobody else looks at the answers.
         """
         asked = len({decision.call.identity for decision in decisions})
         first = decisions[0].call
         prior = self._prior(first) if asked == 1 else ()
+        matches = any(MATCH in (decision.on_true, decision.on_false) for decision in decisions)
+        if not matches or any(self._comes_again(decision.call) for decision in decisions):
+            ending = None
         tables: dict[object, tuple[str, ...]] = {}
         questions: list[Question] = []
         for decision in decisions:
@@ -49,7 +59,7 @@ class Steps:
             keep_all = polarity[call.identity] != {True} or self._comes_again(call)
             questions.append(self._question(call, table, keep_all, decision))
             tables[call.identity] = (*tables.get(call.identity, ()), table)
-        self._emit(rows, first, questions, prior)
+        self._emit(rows, first, questions, prior, ending)
         found: dict[object, Answers] = {}
         for decision in decisions:
             call = decision.call
@@ -86,7 +96,14 @@ class Steps:
         self.done.append(AskStep(prompt.prefix, (self._question(call, table, True),), left, right, linked))
         return Answers(call, (table,), keys_of(call), True)
 
-    def _emit(self, rows: Rows, call: Call, questions: Sequence[Question], prior: Sequence[str]) -> None:
+    def _emit(
+        self,
+        rows: Rows,
+        call: Call,
+        questions: Sequence[Question],
+        prior: Sequence[str],
+        ending: Ending | None,
+    ) -> None:
         anchors, partners = _sides(call)
         left: Domain
         right: Domain | None = None
@@ -95,7 +112,16 @@ class Steps:
             left, right, linked = pairs(anchors, partners, rows)
         else:
             left = domain(anchors, rows, prior)
-        self.done.append(AskStep(self._prompt(call).prefix, tuple(questions), left, right, linked))
+        if ending is None or (ending.exists and linked is not None):
+            # Rows with the same anchor may meet different partners: a match of one is none of another.
+            ending = Ending()
+            questions = [
+                replace(question, on_true=max(question.on_true, -1), on_false=max(question.on_false, -1))
+                for question in questions
+            ]
+        prefix = self._prompt(call).prefix
+        step = AskStep(prefix, tuple(questions), left, right, linked, ending.exists, ending.enough)
+        self.done.append(step)
 
     def _question(self, call: Call, table: str, keep_all: bool, decision: Decision | None = None) -> Question:
         on_true, on_false = (decision.on_true, decision.on_false) if decision is not None else (-1, -1)

@@ -75,11 +75,16 @@ class ModelPlan:
     parameters: pa.Schema
 
     def execute(
-        self, cursor: duckdb.DuckDBPyConnection, query_id: str, cancel: threading.Event, on_overflow: Overflow
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        query_id: str,
+        user: str,
+        cancel: threading.Event,
+        on_overflow: Overflow,
     ) -> AiResult:
         """Start it."""
         return self.executor.execute(
-            self.planned, cursor, query_id=query_id, cancel=cancel, overflow=on_overflow
+            self.planned, cursor, query_id=query_id, cancel=cancel, overflow=on_overflow, user=user
         )
 
 
@@ -95,6 +100,7 @@ class ExplainPlan:
         self,
         _cursor: duckdb.DuckDBPyConnection,
         _query_id: str,
+        _user: str,
         _cancel: threading.Event,
         _on_overflow: Overflow,
     ) -> AiResult:
@@ -117,7 +123,7 @@ class _Explained:
 
     def progress(self) -> Progress:
         """There is nothing to come."""
-        return Progress(0, 0)
+        return Progress(0, 0, 0.0)
 
     def close(self) -> None:
         """There is nothing to give up."""

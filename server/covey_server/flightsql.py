@@ -193,7 +193,10 @@ class FlightSql:
         if checked.of_session:
             return self._about_session(call, checked, transaction)
         lane = self.sessions.lane(call.session, transaction)
-        call.query = query = Query(self.core, checked, lane, parameters, call.tag, call.session.on_overflow)
+        session = call.session
+        call.query = query = Query(
+            self.core, checked, lane, parameters, call.tag, session.on_overflow, session.user
+        )
         if call.cancelled:
             query.close()
             raise Stopped("the query was cancelled")

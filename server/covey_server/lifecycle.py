@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import pyarrow as pa
-from covey_engine.prefill.api import Figures
+from covey_engine.prefill.api import Figures, Progress
 
 TABLE = "covey_queries"
 
@@ -33,6 +33,8 @@ _COLUMNS = (
     ("shared_tokens", pa.int64(), "BIGINT"),
     ("seconds", pa.float64(), "DOUBLE"),
     ("device_seconds", pa.float64(), "DOUBLE"),
+    ("tokens_to_come", pa.int64(), "BIGINT"),
+    ("seconds_to_come", pa.float64(), "DOUBLE"),
     ("error", pa.string(), "VARCHAR"),
 )
 
@@ -45,7 +47,7 @@ DUCKDB_TYPES = {name: duckdb_type for name, _, duckdb_type in _COLUMNS}
 class Record:
     """What is known of one query. Only the thread that works on the query writes it.
 
-    figures: the model's work so far, asked of the running query; final once the query has ended.
+    figures, progress: the model's work so far, asked of the running query; final once the query has ended.
     """
 
     query_id: str
@@ -56,6 +58,7 @@ class Record:
     rows: int = 0
     error: str | None = None
     figures: Callable[[], Figures] = Figures
+    progress: Callable[[], Progress] = lambda: Progress(0, 0)
     _begun: float = field(default_factory=time.monotonic)
     _seconds: float | None = None
 
@@ -70,11 +73,12 @@ class Record:
             return
         figures = self.figures()
         self.figures = lambda: figures
+        self.progress = lambda: Progress(figures.fresh_tokens, 0, 0.0)
         self.state, self.error, self._seconds = state, error, time.monotonic() - self._begun
 
     def row(self) -> dict[str, object]:
         """The record as a row of the system table."""
-        figures = self.figures()
+        figures, progress = self.figures(), self.progress()
         return {
             "query_id": self.query_id,
             "tag": self.tag,
@@ -88,6 +92,8 @@ class Record:
             "shared_tokens": figures.shared_tokens,
             "seconds": self.seconds,
             "device_seconds": figures.device_seconds,
+            "tokens_to_come": progress.tokens_to_come,
+            "seconds_to_come": progress.seconds_to_come,
             "error": self.error,
         }
 

@@ -69,7 +69,12 @@ class AiPlan(Protocol):
         ...
 
     def execute(
-        self, cursor: duckdb.DuckDBPyConnection, query_id: str, cancel: threading.Event, on_overflow: Overflow
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        query_id: str,
+        user: str,
+        cancel: threading.Event,
+        on_overflow: Overflow,
     ) -> AiResult:
         """Start it; nothing is spent before the first batch is asked for."""
         ...
@@ -121,6 +126,7 @@ class Query:
         parameters: Sequence[Parameters] = (),
         tag: str | None = None,
         on_overflow: Overflow = "error",
+        user: str = "",
     ) -> None:
         self.id = secrets.token_hex(8)
         self.record = Record(self.id, checked.sql, tag)
@@ -132,6 +138,7 @@ class Query:
         self._lane = lane
         self._parameters = tuple(parameters)
         self._on_overflow = on_overflow
+        self._user = user
         self._plan: AiPlan | None = None
         self._ai: AiResult | None = None
         self._rows: Rows | None = None
@@ -244,8 +251,10 @@ class Query:
         """Start the statement; `announced` is what its schema has to be, if that is decided."""
         lock = self._lane.lock
         if self._plan is not None:
-            self._ai = ai = self._plan.execute(cursor, self.id, self._cancelled, self._on_overflow)
-            self.record.figures = ai.figures
+            self._ai = ai = self._plan.execute(
+                cursor, self.id, self._user, self._cancelled, self._on_overflow
+            )
+            self.record.figures, self.record.progress = ai.figures, ai.progress
             schema = _agreed(ai.schema, announced)
             return Rows(schema, _plain(ai.batches, schema), ai.close, lock)
         values = parameter_values(self._parameters[0]) if self._parameters else None

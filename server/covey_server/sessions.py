@@ -160,9 +160,13 @@ class Transaction(Lane):
 
 @dataclass
 class Session:
-    """One client's options and open transactions; found by `key`, a token, a cookie or a connection."""
+    """One client's options and open transactions; found by `key`, a token, a cookie or a connection.
+
+    user: who shares the device with other users; without a name, the host that the client's connection comes from.
+    """
 
     id: str = field(default_factory=lambda: secrets.token_hex(16))
+    user: str = ""
     schema: str | None = None
     on_overflow: Overflow = "error"
     transactions: dict[bytes, Transaction] = field(default_factory=dict)
@@ -203,6 +207,7 @@ class Sessions:
             if session is None:
                 session = self._by_peer[peer] = self._add(Session())
             session.used = time.monotonic()
+            session.user = session.user or _host(peer)
             return session
 
     def begin(self, session: Session) -> Transaction:
@@ -311,6 +316,11 @@ class Sessions:
     def _add(self, session: Session) -> Session:
         self._by_id[session.id] = session
         return session
+
+
+def _host(peer: str) -> str:
+    """A peer as gRPC names it, without its port."""
+    return peer.rpartition(":")[0] if peer.startswith("ip") else peer
 
 
 def quote(name: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 from covey_planner.decision import decide
 from covey_planner.errors import Position
 from covey_planner.logical import All, Any, Ask, Call, Condition, Not
+from covey_planner.physical import MATCH
 from covey_planner.prompts import Template
 
 
@@ -59,9 +60,9 @@ def test_programs_decide_what_the_tree_says_and_ask_no_more(tree: Condition) -> 
             assert name not in known
             known[name] = truth[name]
             following = program[at].on_true if truth[name] else program[at].on_false
-            assert following == -1 or following > at
+            assert following in (-1, MATCH) or following > at
             at = following
-        assert value(tree, known) == value(tree, truth)
+        assert value(tree, known) == value(tree, truth) == (at == MATCH)
 
 
 def test_a_chain_has_one_node_a_call() -> None:
@@ -69,7 +70,7 @@ def test_a_chain_has_one_node_a_call() -> None:
     assert [(d.call.text, d.on_true, d.on_false) for d in program] == [
         ("a", 1, -1),
         ("b", 2, -1),
-        ("c", -1, -1),
+        ("c", MATCH, -1),
     ]
 
 

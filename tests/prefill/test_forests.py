@@ -14,15 +14,37 @@ from covey_engine.prefill.scheduling.scheduler import Scheduler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fake_runner import FakeRunner, plain_margin
-from support.forests import Expected, Forest, build_forest, expect, forests
+from support.forests import Expected, Forest, build_forest, check_end, expect, forests
 
 
 def run(forest: Forest, expected: Expected) -> Figures:
-    """Run a forest to its end, checking every step; what it cost together."""
+    """Run a forest to its end, checking every step and that nothing was left out; what it cost together."""
+    figures, answered = play(forest, expected)
+    assert answered == expected.margins.keys()
+    assert [each.prompt_tokens for each in figures] == expected.prompt_tokens
+    return sum(figures, Figures())
+
+
+def run_early(forest: Forest) -> Figures:
+    """Run a forest whose orders may end early; what it cost together."""
+    figures, answered = play(forest, expect(forest.orders, forest.columns))
+    heard = expect(forest.orders, forest.columns, answered)
+    assert answered == heard.margins.keys(), "an ask was put that does not follow"
+    for index, order in enumerate(forest.orders):
+        check_end(order, {item: matched for (n, item), matched in heard.outcomes.items() if n == index})
+    assert [each.prompt_tokens for each in figures] == heard.prompt_tokens
+    total = sum(figures, Figures())
+    assert heard.fresh_tokens <= total.fresh_tokens - total.recomputed_tokens
+    assert total.fresh_tokens - total.recomputed_tokens <= heard.fresh_tokens + heard.slack
+    return total
+
+
+def play(forest: Forest, expected: Expected) -> tuple[list[Figures], set[tuple[int, int, int]]]:
+    """Run a forest to its end, checking every step; the cost of each order, and (order, ask, item) of all answers."""
     runner = FakeRunner(forest.arena, forest.chunk)
     scheduler = Scheduler(Limits(forest.arena, forest.chunk, 1 << 20), forest.columns.__getitem__)
     orders = {scheduler.submit(order): index for index, order in enumerate(forest.orders)}
-    total = Figures()
+    figures = [Figures() for _ in forest.orders]
     missing = dict(expected.margins)
     scheduler.finish_empty()
     for _ in range(10_000):
@@ -34,22 +56,20 @@ def run(forest: Forest, expected: Expected) -> Figures:
         for report in scheduler.settle(runner.run(chunk), 1.0):
             for answers in report.answers:
                 for item, margin in zip(answers.items.tolist(), answers.margins.tolist(), strict=True):
-                    assert missing.pop((orders[report.ticket], answers.ask, item)) == pytest.approx(
-                        margin, abs=1e-5
-                    )
+                    name = (orders[report.ticket], answers.ask, item)
+                    assert missing.pop(name) == pytest.approx(margin, abs=1e-5)
             assert report.progress.tokens_to_come >= 0
             if report.finished:
-                total += report.figures
-                assert report.figures.prompt_tokens == expected.prompt_tokens[orders[report.ticket]]
+                figures[orders[report.ticket]] = report.figures
         scheduler.check()
-    assert not missing
     assert not scheduler.running
     assert scheduler.arena.free == scheduler.arena.total
+    total = sum(figures, Figures())
     assert total.fresh_tokens == runner.embedded
     assert total.attention_pairs == runner.attention_pairs
-    assert total.prompts == len(expected.margins)
+    assert total.prompts == len(expected.margins) - len(missing)
     assert math.isclose(total.device_seconds, runner.chunks)
-    return total
+    return figures, expected.margins.keys() - missing.keys()
 
 
 @settings(max_examples=300, deadline=None)
@@ -116,7 +136,29 @@ def disturb(forest: Forest, expected: Expected, random: Random) -> None:
             assert not scheduler.running, "orders run, but no chunk of theirs can"
     assert scheduler.arena.free == scheduler.arena.total
     assert finished | dropped == orders.keys()
-    assert {index for index, _, _ in missing} <= {orders[ticket] for ticket in dropped}
+    heard = expect(forest.orders, forest.columns, expected.margins.keys() - missing.keys())
+    for index in (orders[ticket] for ticket in finished):
+        check_end(
+            forest.orders[index], {item: ended for (n, item), ended in heard.outcomes.items() if n == index}
+        )
+
+
+@settings(max_examples=200, deadline=None)
+@given(forests(roomy=True, early=True))
+def test_orders_that_end_early_leave_out_only_what_is_not_needed(forest: Forest) -> None:
+    run_early(forest)
+
+
+@settings(max_examples=200, deadline=None)
+@given(forests(early=True))
+def test_orders_end_early_in_an_arena_that_is_barely_enough(forest: Forest) -> None:
+    run_early(forest)
+
+
+@settings(max_examples=150, deadline=None)
+@given(forests(early=True), st.integers(0, 1 << 32))
+def test_orders_that_end_early_are_undisturbed_by_what_happens_to_others(forest: Forest, seed: int) -> None:
+    disturb(forest, expect(forest.orders, forest.columns), Random(seed))
 
 
 @settings(max_examples=150, deadline=None)

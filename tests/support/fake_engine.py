@@ -114,7 +114,8 @@ class FakeRunning:
         done = self._cost.figures()
         most = self._order.items * len(self._order.asks)
         mean = done.prompt_tokens / done.prompts if done.prompts else 0.0
-        return api.Progress(done.fresh_tokens, 0 if self._ended else int((most - done.prompts) * mean))
+        to_come = 0 if self._ended else int((most - done.prompts) * mean)
+        return api.Progress(done.fresh_tokens, to_come, to_come / 1_000 if done.prompts else None)
 
     def answers(self) -> Iterator[api.Answers]:
         waiting: dict[int, list[tuple[int, float]]] = {ask: [] for ask in range(len(self._order.asks))}
@@ -147,12 +148,15 @@ class FakeRunning:
         """(ask, item, margin) of every prompt that the ask program reaches, depth first."""
         order, cost, faults = self._order, self._cost, self._engine.faults
         anchors, partners = _Texts(order.anchors), _Texts(order.partners)
+        matches = 0
         for anchor in range(order.anchor_count):
             met = _met(order, anchor)
             prefix = cost.extend(_Path(), order.prefix, anchors, anchor, None, None) if len(met) else _Path()
             for item, partner in met:
+                if matches == order.enough:
+                    return
                 ask = 0
-                while ask != api.DONE:
+                while ask >= 0:
                     chosen = order.asks[ask]
                     path = cost.extend(prefix, chosen.suffix, anchors, anchor, partners, partner)
                     assert 0 < path.length <= self._engine.info().context_length, (
@@ -164,6 +168,9 @@ class FakeRunning:
                     value = self._value(path, chosen.readout)
                     yield ask, item, value
                     ask = chosen.on_true if value > np.float32(chosen.readout.zero_point) else chosen.on_false
+                matches += ask == api.MATCH
+                if order.exists and ask == api.MATCH:
+                    break
 
     def _value(self, path: _Path, readout: api.YesNo) -> float:
         poison = self._engine.faults.poison

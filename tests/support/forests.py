@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import numpy as np
 from covey_engine.prefill.api import (
     DONE,
+    MATCH,
     Anchor,
     Argument,
     Ask,
@@ -82,26 +83,32 @@ def tokens_of(key: tuple[object, ...], columns: dict[str, MemoryColumn]) -> tupl
 class Expected:
     """What plain evaluation of every prompt says.
 
-    margins: by (order, ask, item). prompt_tokens: by order. fresh_tokens: tokens of all distinct prefixes of whole
-    segments, where a column's texts without tokens count as one. slack: what computing each prefix that depends
+    margins: by (order, ask, item). prompt_tokens: by order. outcomes: by (order, item), whether it matches.
+    fresh_tokens: tokens of all distinct prefixes of whole segments, where a column's texts without tokens count as
+    one. slack: what computing each prefix that depends
     on a partner for every prompt anew would add: those are shared within a chunk, and by the asks of one pair.
     """
 
     margins: dict[tuple[int, int, int], float]
     prompt_tokens: list[int]
+    outcomes: dict[tuple[int, int], bool] = field(default_factory=dict)
     fresh_tokens: int = 0
     slack: int = 0
 
 
-def expect(orders: tuple[WorkOrder, ...], columns: dict[str, MemoryColumn]) -> Expected:
-    """Evaluate every prompt on its own."""
+def expect(
+    orders: tuple[WorkOrder, ...],
+    columns: dict[str, MemoryColumn],
+    only: Collection[tuple[int, int, int]] | None = None,
+) -> Expected:
+    """Evaluate every prompt on its own, or those of `only` (order, ask, item)."""
     expected = Expected({}, [0] * len(orders))
     known: dict[tuple[object, ...], float] = {}
     seen: dict[tuple[tuple[object, ...], ...], int] = {}
     for index, order in enumerate(orders):
         for item, anchor, partner in items(order):
             ask = 0
-            while ask != DONE:
+            while ask >= 0 and (only is None or (index, ask, item) in only):
                 keys = path(order, ask, anchor, partner)
                 parts = [tokens_of(key, columns) for key in keys]
                 tokens = tuple(itertools.chain.from_iterable(parts))
@@ -113,7 +120,19 @@ def expect(orders: tuple[WorkOrder, ...], columns: dict[str, MemoryColumn]) -> E
                 expected.margins[index, ask, item] = margin
                 _count(expected, seen, keys, parts, _fixed(order, ask))
                 ask = order.asks[ask].on_true if margin > readout.zero_point else order.asks[ask].on_false
+            if ask < 0:
+                expected.outcomes[index, item] = ask == MATCH
     return expected
+
+
+def check_end(order: WorkOrder, outcomes: dict[int, bool]) -> None:
+    """Assert that what has no outcome was not needed: every item has one, or its order may end without it."""
+    anchors = {item: anchor for item, anchor, _ in items(order)}
+    matches = {anchors[item] if order.exists else item for item, matched in outcomes.items() if matched}
+    if order.enough is not None and len(matches) >= order.enough:
+        return
+    missing = {anchor for item, anchor in anchors.items() if item not in outcomes}
+    assert missing <= (matches if order.exists else set()), "an item was left out that nothing decides"
 
 
 def _fixed(order: WorkOrder, ask: int) -> int:
@@ -139,13 +158,14 @@ def _count(
             expected.slack += len(part)
 
 
-def forests(roomy: bool = False) -> st.SearchStrategy[Forest]:
+def forests(roomy: bool = False, early: bool = False) -> st.SearchStrategy[Forest]:
     """A few orders on a few columns; roomy: an arena in which everything fits, else barely enough."""
-    return st.builds(build_forest, st.integers(0, 1 << 32), st.integers(1, 5), st.just(roomy))
+    size = st.integers(1, 9 if early else 5)
+    return st.builds(build_forest, st.integers(0, 1 << 32), size, st.just(roomy), st.just(early))
 
 
-def build_forest(seed: int, size: int, roomy: bool) -> Forest:
-    """One of all forests; the larger the size, the more rows and the longer texts."""
+def build_forest(seed: int, size: int, roomy: bool, early: bool = False) -> Forest:
+    """One of all forests; the larger the size, the more rows and the longer texts. early: orders may end early."""
     random = Random(seed)
     columns = {
         name: MemoryColumn(
@@ -156,6 +176,8 @@ def build_forest(seed: int, size: int, roomy: bool) -> Forest:
     # Few different literals, so that orders meet.
     pool = [Literal(tuple(_tokens(random, 1, 3, 4))) for _ in range(random.randint(1, 3))]
     orders = tuple(_order(random, columns, pool, size) for _ in range(random.randint(1, 3)))
+    if early:
+        orders = tuple(_early(random, order) for order in orders)
     longest = max(_longest(order, columns) for order in orders)
     chunk = random.randint(1, random.choice((4, 20, 60)))
     room = 100_000 if roomy else random.randint(0, 3) * random.randint(0, longest)
@@ -195,6 +217,20 @@ def _order(random: Random, columns: dict[str, MemoryColumn], pool: list[Literal]
         offsets = np.cumsum([0, *map(len, lists)], dtype=np.int64)
         pairs = Pairs(offsets, np.array([p for each in lists for p in each], np.int32))
     return WorkOrder(str(random.randint(0, 1)), prefix, tuple(asks), anchors, partners, pairs)
+
+
+def _early(random: Random, order: WorkOrder) -> WorkOrder:
+    """The same order with some of its ends a match, and perhaps ended by its matches."""
+
+    def end(target: int) -> int:
+        return random.choice((DONE, MATCH)) if target == DONE else target
+
+    asks = tuple(replace(ask, on_true=end(ask.on_true), on_false=end(ask.on_false)) for ask in order.asks)
+    if not any(MATCH in (ask.on_true, ask.on_false) for ask in asks):
+        return replace(order, asks=asks)
+    exists = bool(order.partners) and random.random() < 0.6
+    enough = random.choice((None, 0, 1, 2, random.randint(1, 20)))
+    return replace(order, asks=asks, exists=exists, enough=enough)
 
 
 def _longest(order: WorkOrder, columns: dict[str, MemoryColumn]) -> int:

@@ -11,9 +11,10 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from random import Random
 
 import duckdb
-from covey_planner.physical import AskStep, Domain, PhysicalPlan, Question
+from covey_planner.physical import MATCH, AskStep, Domain, PhysicalPlan, Question
 from covey_planner.plan import Planned, PlanOptions, plan
 from covey_planner.profiles import FilterForm, JoinForm, PromptProfile, Words
 from covey_planner.prompts import Prompt, Template, parse_template, question_text, render
@@ -104,9 +105,13 @@ def install_oracle(connection: duckdb.DuckDBPyConnection) -> None:
 
 @dataclass
 class Reference:
-    """Runs plans on a connection; asked: the prompts put to the fake model, in order."""
+    """Runs plans on a connection; asked: the prompts put to the fake model, in order.
+
+    A step that may end early does so as soon as it may, its items being in an order that `seed` gives.
+    """
 
     connection: duckdb.DuckDBPyConnection
+    seed: int = 0
     asked: list[str] = field(default_factory=list)
 
     def run(self, physical: PhysicalPlan) -> tuple[list[str], list[tuple[object, ...]]]:
@@ -137,7 +142,12 @@ class Reference:
                 assert {a for a, _ in items} <= set(anchors)
                 assert {p for _, p in items} <= set(partners)
         answers: list[list[tuple[object, ...]]] = [[] for _ in step.questions]
+        # As little as the step allows, in an order of its own.
+        Random(self.seed).shuffle(items)
+        matches: set[object] = set()
         for anchor, partner in items:
+            if (step.exists and anchor in matches) or len(matches) == step.enough:
+                continue
             texts = [texts[key] for texts, key in zip(anchor_texts, anchor, strict=True)]
             others = [texts[key] for texts, key in zip(partner_texts, partner, strict=True)]
             at = 0
@@ -147,8 +157,10 @@ class Reference:
                 if said or question.keep == "all":
                     answers[at].append((*anchor, *partner, said))
                 following = question.on_true if said else question.on_false
-                assert following == -1 or following > at
+                assert following in (-1, MATCH) or following > at
                 at = following
+            if at == MATCH:
+                matches.add(anchor if step.exists else (anchor, partner))
         for question, rows in zip(step.questions, answers, strict=True):
             self._store(question.answers, len(step.anchors.arguments) + len(partner_texts), rows)
 

@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
-from covey_planner.physical import AskStep, Question
+from covey_planner.physical import MATCH, AskStep, Question
+from numpy.typing import NDArray
 
 from covey_engine.operators.answers import FALSE, NOT_ASKED, NULL, TRUE, States
 from covey_engine.operators.errors import QueryCancelled
@@ -18,6 +20,8 @@ from covey_engine.operators.template import Template
 from covey_engine.operators.watch import CancelWatch
 from covey_engine.prefill import api
 from covey_engine.prefill.errors import Cancelled
+
+Items = NDArray[np.int64]
 
 Observer = Callable[[AskStep, api.WorkOrder, api.Answers], None]
 """Sees every margin of a query as it arrives, with its order; for measuring and checking."""
@@ -36,7 +40,12 @@ class Ledger:
     def progress(self) -> api.Progress:
         """How far the orders submitted so far are; steps still to come are not counted."""
         parts = [running.progress() for running in tuple(self.running)]
-        return api.Progress(sum(p.fresh_tokens for p in parts), sum(p.tokens_to_come for p in parts))
+        seconds = [p.seconds_to_come for p in parts if p.seconds_to_come is not None]
+        return api.Progress(
+            sum(p.fresh_tokens for p in parts),
+            sum(p.tokens_to_come for p in parts),
+            sum(seconds) if len(seconds) == len(parts) else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,7 @@ class Asking:
     watch: CancelWatch
     ledger: Ledger
     observe: Observer | None = None
+    user: str = ""
 
     def ask(
         self,
@@ -62,16 +72,20 @@ class Asking:
         """Run the rounds; returns the states of each question. Raises QueryCancelled and EngineError.
 
         row_failed is called with an item that got no finite answer and the reason: it raises, or returns to
-        make that answer NULL.
+        make that answer NULL. Where the step may end early, what was not needed is NOT_ASKED.
         """
         states = [np.full(subjects.items, NOT_ASKED) for _ in step.questions]
+        matches = _Matches(step, subjects)
         for turn in rounds:
+            if matches.enough:
+                break
             for question in turn.unanswered:
                 states[question][slice(None) if turn.items is None else turn.items] = NULL
             asked, asks = program(step.questions, template, self.readout, turn.unanswered)
             if not turn.subjects.items or not asks:
                 continue
             order = work_order(self.query, template, turn.subjects, asks)
+            order = replace(order, user=self.user, **matches.ending(asks))
             with closing(self._answers(step, order)) as arriving:
                 for answers in arriving:
                     items = answers.items if turn.items is None else turn.items[answers.items]
@@ -80,6 +94,7 @@ class Asking:
                         row_failed(subjects, int(items[failed.argmax()]), answers.error or "no finite answer")
                     found = np.where(answers.margins > self.readout.zero_point, TRUE, FALSE)
                     states[asked[answers.ask]][items] = np.where(failed, NULL, found)
+                    matches.count(asks[answers.ask], items, found, failed)
         return states
 
     def _answers(self, step: AskStep, order: api.WorkOrder) -> Generator[api.Answers]:
@@ -101,25 +116,62 @@ class Asking:
             raise
 
 
+class _Matches:
+    """What a step that may end early has found: which items match, or which anchors where one match settles them."""
+
+    def __init__(self, step: AskStep, subjects: Subjects) -> None:
+        self._step = step
+        self._subjects = subjects
+        size = 0 if step.enough is None else len(subjects.anchors) if step.exists else subjects.items
+        self._found = np.zeros(size, np.bool_)
+
+    @property
+    def enough(self) -> bool:
+        """Whether nothing more is needed."""
+        return self._step.enough is not None and self._missing <= 0
+
+    @property
+    def _missing(self) -> int:
+        return (self._step.enough or 0) - int(np.count_nonzero(self._found))
+
+    def ending(self, asks: Sequence[api.Ask]) -> dict[str, Any]:
+        """What ends an order of these asks; nothing where none of their answers is a match."""
+        if not any(api.MATCH in (ask.on_true, ask.on_false) for ask in asks):
+            return {}
+        return {
+            "exists": self._step.exists,
+            "enough": None if self._step.enough is None else self._missing,
+        }
+
+    def count(self, ask: api.Ask, items: Items, found: States, failed: NDArray[np.bool_]) -> None:
+        """Take in answers to an ask."""
+        if len(self._found):
+            true, false = ask.on_true == api.MATCH, ask.on_false == api.MATCH
+            matched = items[(((found == TRUE) & true) | ((found == FALSE) & false)) & ~failed]
+            self._found[self._subjects.anchor_rows(matched) if self._step.exists else matched] = True
+
+
 def program(
     questions: Sequence[Question], template: Template, readout: api.YesNo, unanswered: frozenset[int]
 ) -> tuple[list[int], tuple[api.Ask, ...]]:
     """The ask program without the unanswered questions: the question of each ask, and the asks.
 
-    An unanswered question is NULL: it decides neither AND nor OR, so the program goes on wherever it can.
+    An unanswered question is NULL: it decides neither AND nor OR, so the program goes on wherever it can, and where it
+    ends is no certain match.
     """
 
     def target(question: int) -> int:
-        while question != api.DONE and question in unanswered:
+        while question in unanswered:
             chosen = questions[question]
-            question = chosen.on_true if chosen.on_true != api.DONE else chosen.on_false
-        return question
+            question = chosen.on_true if chosen.on_true >= 0 else chosen.on_false
+        return api.DONE if unanswered and question == MATCH else question
 
     entry = target(0)
     if entry == api.DONE:
         return [], ()
     asked = [i for i in range(entry, len(questions)) if i not in unanswered]
-    place = {question: ask for ask, question in enumerate(asked)} | {api.DONE: api.DONE}
+    place = {question: ask for ask, question in enumerate(asked)}
+    place |= {api.DONE: api.DONE, MATCH: api.MATCH}
     return asked, tuple(
         api.Ask(
             template.suffixes[i],

@@ -94,11 +94,12 @@ class Executor:
         parameters: Sequence[object] = (),
         overflow: Overflow = "error",
         observe: Observer | None = None,
+        user: str = "",
     ) -> Result:
         """Start a statement. Errors of DuckDB, operators, engine and storage come from here or from batches.
 
         cancel: set it to stop the query wherever it is. overflow: what happens to texts longer than the
-        context. observe: sees every margin.
+        context. observe: sees every margin. user: who shares the device with other users.
         """
         statements = Statements(cursor, cancel, self._watch)
         ledger = Ledger()
@@ -114,7 +115,7 @@ class Executor:
             self._engine,
             statements,
             Scratch(self._library, query_id),
-            Asking(self._engine, query_id, answers, cancel, self._watch, ledger, observe),
+            Asking(self._engine, query_id, answers, cancel, self._watch, ledger, observe, user),
             overflow,
         )
         return Result(schema, run.batches(schema), ledger)

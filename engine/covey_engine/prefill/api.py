@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 DONE = -1
 """Where an ask program ends."""
 
+MATCH = -2
+"""Where an ask program ends with what was looked for: the item matches."""
+
 
 @dataclass(frozen=True)
 class Literal:
@@ -64,7 +67,7 @@ class YesNo:
 class Ask:
     """One question: the segments after the shared prefix, how to read the answer, and which ask comes next.
 
-    `on_true` and `on_false` are indices of later asks, or DONE.
+    `on_true` and `on_false` are indices of later asks, or DONE, or MATCH.
     """
 
     suffix: tuple[Part, ...]
@@ -99,6 +102,11 @@ class WorkOrder:
     `anchors` and `partners` hold the arguments that Anchor and Partner segments refer to; all arrays of one side
     have the same length. A side without rows is an order without prompts. `anchor_count` serves an order whose
     prompts are all literal.
+
+    An order may ask less than all. exists: the first pair that matches settles its anchor, whose other pairs are not
+    asked any more. enough: so many matches (of anchors, where `exists`) end the order; None for no end before all is
+    asked. What is not asked has no answer. user: whose order it is; users get equal shares of the device, and of
+    each user the queries.
     """
 
     query: str
@@ -108,6 +116,9 @@ class WorkOrder:
     partners: tuple[Argument, ...] = ()
     pairs: Pairs | None = None
     anchor_count: int = field(default=-1)
+    exists: bool = False
+    enough: int | None = None
+    user: str = ""
 
     def __post_init__(self) -> None:
         if self.anchor_count < 0:
@@ -174,10 +185,15 @@ class Figures:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a running work order is: tokens computed and an upper bound of the tokens still to come."""
+    """How far a running work order is: tokens computed and an upper bound of the tokens still to come.
+
+    seconds_to_come: how long those take at the order's own rate so far, on a device that it shares with the others
+    that run; None before anything is computed.
+    """
 
     fresh_tokens: int
     tokens_to_come: int
+    seconds_to_come: float | None = None
 
 
 @dataclass(frozen=True)

@@ -80,12 +80,18 @@ class Open:
     end: Ints = field(default_factory=lambda: _NONE)
     pairs: int = 0
 
-    def add(self, rows: Ints, begins: Ints, ends: Ints) -> None:
-        """Open more rows."""
-        self.rows = np.concatenate([self.rows, rows])
-        self.next = np.concatenate([self.next, begins])
-        self.end = np.concatenate([self.end, ends])
+    def add(self, rows: Ints, begins: Ints, ends: Ints, first: bool = False) -> None:
+        """Open more rows, behind those that are open or, if `first`, before them."""
+        at = slice(None, None, -1 if first else 1)
+        self.rows = np.concatenate([self.rows, rows][at])
+        self.next = np.concatenate([self.next, begins][at])
+        self.end = np.concatenate([self.end, ends][at])
         self.pairs += int((ends - begins).sum())
+
+    def close(self, gone: NDArray[np.bool_]) -> None:
+        """Take rows off with all their pairs."""
+        self.pairs -= int((self.end[gone] - self.next[gone]).sum())
+        self.rows, self.next, self.end = self.rows[~gone], self.next[~gone], self.end[~gone]
 
     def head(self, most: int) -> tuple[Ints, Ints]:
         """The next pairs, `most` at most: the row and the position of each."""

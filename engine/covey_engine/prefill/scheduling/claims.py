@@ -18,6 +18,7 @@ class Claim:
     asks: those whose prompts run through these kinds. An item claims a prefix while one of them may still be put to
     it: before[k] says so of items that wait for ask k, after[k] of items whose ask k is being answered. Where each
     group is one item, nothing is counted: an item that has begun holds its prefix itself, so only `fresh` ones claim.
+    sure: whether the items will certainly be asked.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Claim:
         self._fresh = fresh
         self._lost: Ints | None = None
         self.kinds: list[Kind] = []
+        self.sure = True
 
     def wants(self, groups: Ints) -> NDArray[np.bool_]:
         """Whether each group (-1: none) has a claim left."""
@@ -45,14 +47,18 @@ class Claim:
         """Whether one group has a claim left."""
         return bool(self._fresh[group] if self.counts is None else self.counts[group] > 0)
 
-    def drop(self, rows: Ints) -> bool:
-        """Items of these rows claim no more; whether some group has no claim left now."""
+    def drop(self, rows: Ints, items: Ints | None = None) -> bool:
+        """Items of these rows (one each without `items`) claim no more; whether some group has no claim left now."""
         if self.counts is None:
             return False
         if self.groups.count == 1:
-            self.counts[0] -= len(rows)
+            self.counts[0] -= len(rows) if items is None else items.sum()
             return bool(self.counts[0] == 0)
-        return _count_down(self.counts, self.groups.of(rows))
+        groups = self.groups.of(rows)
+        if items is None:
+            return _count_down(self.counts, groups)
+        np.subtract.at(self.counts, groups, items)
+        return bool((self.counts[groups] == 0).any())
 
     def restore(self, rows: Ints) -> None:
         """Undo `drop`."""

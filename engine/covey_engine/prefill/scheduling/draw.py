@@ -111,17 +111,23 @@ class Drawer:
         pairs = job.prepared.pairs
         assert pairs is not None
         most = _most(job, want)
-        while job.left and job.opened.pairs < most:
-            self._open(job, job.next_rows(1 + int((most - job.opened.pairs) / job.pairs_a_row)))
+        waves = None if job.ending is None else job.ending.waves
+        if job.ending is not None and waves is None:
+            most = min(most, job.allowed)
+        while job.left and job.opened.pairs < most and job.allowed:
+            count = 1 + int((most - job.opened.pairs) / job.pairs_a_row)
+            job.open(job.next_rows(min(count, job.allowed)))
+        if not min(most, job.opened.pairs):
+            return False
         rows, positions = job.opened.head(most)
         partners = pairs.partner(positions)
         offer = self._offer(Batch(job, 0, rows, partners, pairs.item(positions, partners)))
         count = offer.fitting(draft, want)
         if count == 0:
             if self._long(offer, draft):
-                job.opened.take(1)
+                job.take(1)
             return False
-        job.opened.take(count)
+        job.take(count)
         self._take(offer, draft, count)
         begun = rows[:count][positions[:count] == pairs.begins[rows[:count]]]
         for meeting in self._meetings(job, begun):
@@ -129,7 +135,9 @@ class Drawer:
         return count == len(rows)
 
     def _draw_rows(self, job: Job, draft: Draft, want: int) -> bool:
-        rows = job.next_rows(_most(job, want))
+        rows = job.next_rows(min(_most(job, want), job.allowed))
+        if len(rows) == 0:
+            return False
         offer = self._offer(job.batch_of(rows))
         meetings = self._meetings(job, rows)
         own = offer.costs
@@ -168,12 +176,6 @@ class Drawer:
         draft.long = offer.batch.part(slice(1))
         return True
 
-    def _open(self, job: Job, rows: Ints) -> None:
-        pairs = job.prepared.pairs
-        assert pairs is not None
-        job.begin(rows)
-        job.opened.add(rows, pairs.begins[rows], pairs.ends[rows])
-
     def _offer(self, batch: Batch) -> _Offer:
         """Find the items' nodes and what they cost; items of one row share what comes before the partner."""
         path, rows, held = batch.job.paths[batch.ask], batch.rows, batch.held
@@ -186,6 +188,12 @@ class Drawer:
         kept = None
         if path.after:
             kept = np.maximum(path.held.lengths(rows, batch.partners) - base, 0)
+        ending = batch.job.ending
+        if ending is not None and ending.waves is not None:
+            # What comes before the partner stays until the row's next wave.
+            more = ending.waves.next[rows] < ending.waves.end[rows]
+            ours = np.maximum(path.start.lengths(rows, None) - base, 0) * more
+            kept = ours if kept is None else np.maximum(kept, ours)
         return _Offer(batch, lengths, np.maximum(lengths - base, 1), kept)
 
     def _share(self, batch: Batch) -> tuple[Ints, Ints]:
@@ -218,6 +226,9 @@ class Drawer:
         if not ascend:
             theirs, first = np.unique(theirs, return_index=True)
             drivers = drivers[first]
+        theirs, drivers = theirs[: other.allowed], drivers[: other.allowed]
+        if len(theirs) == 0:
+            return []
         if other.prepared.pairs is not None:
             nothing = np.zeros(len(theirs), np.int64)
             return [_Meeting(_Offer(Batch(other, 0, theirs, None, theirs), nothing, nothing, None), drivers)]
@@ -235,7 +246,7 @@ class Drawer:
         if len(batch) == 0:
             return
         if job.prepared.pairs is not None:
-            self._open(job, batch.rows)
+            job.open(batch.rows)
             return
         job.begin(batch.rows)
         draft.batches.append(batch)

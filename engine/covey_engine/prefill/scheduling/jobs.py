@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.api import DONE, Anchor, Ask, Figures, Literal, Part, Partner
+from covey_engine.prefill.api import Anchor, Ask, Figures, Literal, Part, Partner
 from covey_engine.prefill.scheduling.batches import Batch, Open
 from covey_engine.prefill.scheduling.claims import Claim
 from covey_engine.prefill.scheduling.compiled import Flags, Ints, kernel
+from covey_engine.prefill.scheduling.ending import Ending, ending_of
 from covey_engine.prefill.scheduling.groups import Groups
 from covey_engine.prefill.scheduling.kinds import Kind, Kinds
 from covey_engine.prefill.scheduling.prepare import Measure, Prepared, Side, arguments_of, fixed_parts
@@ -77,7 +78,8 @@ class Job:
 
     fresh: rows that nobody has taken yet, `left` of them; cursor: where the next search for them begins. opened: rows
     of a join of which some pairs are still to be taken; ready: items whose next ask is known, in batches. unsettled:
-    items that are not done. to_come: an upper bound of the tokens to compute.
+    items that are not done. to_come: an upper bound of the tokens to compute, as far as the order does not end early.
+    ending: how it may; None for an order that is asked in full. since: the device's seconds before its first chunk.
     """
 
     ticket: int
@@ -92,11 +94,13 @@ class Job:
     key_level: int
     key_groups: Groups | None
     common: Measure
+    ending: Ending | None
     cursor: int = 0
     opened: Open = field(default_factory=Open)
     ready: deque[Batch] = field(default_factory=deque)
     figures: Figures = field(default_factory=Figures)
     tokens_an_item: float = 1.0
+    since: float | None = None
 
     @property
     def asks(self) -> tuple[Ask, ...]:
@@ -110,8 +114,10 @@ class Job:
 
     @property
     def pairs_a_row(self) -> float:
-        """How many pairs a row has on average."""
-        return max(1.0, self.prepared.order.items / max(1, self.prepared.order.anchor_count))
+        """How many pairs a row has on average, or in its first wave."""
+        mean = max(1.0, self.prepared.order.items / max(1, self.prepared.order.anchor_count))
+        waves = None if self.ending is None else self.ending.waves
+        return mean if waves is None else min(mean, waves.width(self.left))
 
     def next_rows(self, most: int) -> Ints:
         """The next fresh rows, `most` at most; those after the cursor first."""
@@ -123,6 +129,30 @@ class Job:
         self.left -= len(rows)
         self.cursor = (int(rows[-1]) + 1) % len(self.fresh)
         self.to_come -= self.common.total(rows, None)
+        if self.ending is not None:
+            self.ending.begin(len(rows))
+
+    def open(self, rows: Ints) -> None:
+        """Take fresh rows out, to draw their pairs; in waves, only the first ones."""
+        pairs = self.prepared.pairs
+        assert pairs is not None
+        self.begin(rows)
+        if self.ending is None or self.ending.waves is None:
+            self.opened.add(rows, pairs.begins[rows], pairs.ends[rows])
+        else:
+            self.ending.waves.open += len(rows)
+            self.opened.add(rows, *self.ending.waves.begin(rows, self.left))
+
+    def take(self, count: int) -> None:
+        """Take the next pairs off."""
+        self.opened.take(count)
+        if self.ending is not None:
+            self.ending.take(count)
+
+    @property
+    def allowed(self) -> int:
+        """How many items (where it asks in waves, rows) may be begun before more answers are in."""
+        return len(self.fresh) if self.ending is None else self.ending.allowed
 
     def batch_of(self, rows: Ints) -> Batch:
         """The first ask of a filter's rows."""
@@ -146,8 +176,8 @@ def _next_fresh(fresh: Flags, cursor: int, count: int) -> Ints:
     return rows
 
 
-def open_job(ticket: int, prepared: Prepared, kinds: Kinds) -> Job:
-    """Start a prepared order that has items: register its claims."""
+def open_job(ticket: int, prepared: Prepared, kinds: Kinds, chunk: int) -> Job:
+    """Start a prepared order that has items: register its claims. chunk: tokens of one."""
     order = prepared.order
     rows = order.anchor_count
     fresh = np.ones(rows, np.bool_)
@@ -169,8 +199,11 @@ def open_job(ticket: int, prepared: Prepared, kinds: Kinds) -> Job:
         prepared.to_come,
         key_level,
         key_groups,
-        prepared.measure(prepared.paths[0][: prepared.common]),
+        prepared.each,
+        ending_of(prepared, chunk),
     )
+    for claim in job.claims:
+        claim.sure = job.ending is None
     if key_groups is not None:
         paths[0].steps[key_level].kind.keyed.append(job)
     return job
@@ -242,7 +275,7 @@ class _Builder:
         claims = tuple(self._claim(parts[: level + 1], steps[level].kind) for level in range(fixed))
         common = tuple(_common(parts, other) for other in prepared.paths)
         put = prepared.order.asks[ask]
-        following = {put.on_true, put.on_false} - {DONE}
+        following = set(_next(put))
         hold = max((common[n] for n in following), default=0)
         after = tuple(sorted(set().union(*(self._reach[n] for n in following))))
         sided = np.array([step.side is not None for step in steps[:fixed]], np.int64)
@@ -309,7 +342,7 @@ class _Builder:
 
 
 def _next(ask: Ask) -> list[int]:
-    return [n for n in (ask.on_true, ask.on_false) if n != DONE]
+    return [n for n in (ask.on_true, ask.on_false) if n >= 0]
 
 
 def _reach(asks: Sequence[Ask]) -> list[set[int]]:

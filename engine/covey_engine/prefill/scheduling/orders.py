@@ -12,7 +12,7 @@ from covey_storage.errors import StorageError
 from covey_storage.tokens import TokenColumn
 from numpy.typing import NDArray
 
-from covey_engine.prefill.api import DONE, Anchor, Part, Partner, WorkOrder
+from covey_engine.prefill.api import DONE, MATCH, Anchor, Part, Partner, WorkOrder
 from covey_engine.prefill.errors import EngineError
 
 
@@ -105,14 +105,23 @@ def check_shape(order: WorkOrder) -> None:
         _check_pairs(order)
     if any(isinstance(part, Partner) for part in order.prefix):
         raise EngineError("the prefix of a work order cannot hold a partner")
+    if order.exists or order.enough is not None:
+        _check_end(order)
     for index, ask in enumerate(order.asks):
         if not ask.readout.yes or not ask.readout.no:
             raise EngineError(f"ask {index} needs at least one yes and one no token")
         for following in (ask.on_true, ask.on_false):
-            if following != DONE and not index < following < len(order.asks):
+            if following not in (DONE, MATCH) and not index < following < len(order.asks):
                 raise EngineError(f"ask {index} goes on with ask {following}, which is not a later one")
         for part in order.prefix + ask.suffix:
             _check_part(part, order, index)
+
+
+def _check_end(order: WorkOrder) -> None:
+    if order.exists and not order.partners:
+        raise EngineError("a work order that ends with an anchor's first match needs partners")
+    if not any(MATCH in (ask.on_true, ask.on_false) for ask in order.asks):
+        raise EngineError("a work order that ends with its matches has no answer that is one")
 
 
 def _check_pairs(order: WorkOrder) -> None:

@@ -154,10 +154,18 @@ class Prepared:
         return Measure(literals, anchors, partners)
 
     @cached_property
+    def each(self) -> Measure:
+        """What all asks begin with, without the literals that all rows begin with."""
+        first = next(
+            (n for n, part in enumerate(self.paths[0]) if not isinstance(part, Literal)), self.common
+        )
+        return self.measure(self.paths[0][first : self.common])
+
+    @cached_property
     def to_come(self) -> int:
-        """Tokens of all prompts, the segments that all asks begin with counted once a row."""
+        """Tokens of all prompts, what all asks begin with counted once a row, and what all rows do not at all."""
         rows = np.arange(self.order.anchor_count)
-        total = self.measure(self.paths[0][: self.common]).total(rows, None)
+        total = self.each.total(rows, None)
         weights = None if self.pairs is None else self.pairs.ends - self.pairs.begins
         for path in self.paths:
             for part in path[self.common :]:

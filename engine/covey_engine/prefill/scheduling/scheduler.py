@@ -56,6 +56,7 @@ class Scheduler:
         self._tickets = 0
         self._flights: deque[Flight] = deque()
         self._long: Batch | None = None
+        self._seconds = 0.0
         self._readers: dict[tuple[int, ...], MarginReader] = {}
         self.answer_tokens: tuple[int, ...] = ()
 
@@ -66,10 +67,10 @@ class Scheduler:
     def admit(self, prepared: Prepared) -> int:
         """Queue a prepared order; its ticket."""
         self._tickets += 1
-        if prepared.order.items == 0:
+        if prepared.order.items == 0 or prepared.order.enough == 0:
             self._empty.append((self._tickets, prepared))
             return self._tickets
-        job = open_job(self._tickets, prepared, self._kinds)
+        job = open_job(self._tickets, prepared, self._kinds, self.limits.chunk)
         for claim in job.claims:
             self._tree.attach(claim)
         self._jobs[job.ticket] = job
@@ -116,7 +117,7 @@ class Scheduler:
         empty, self._empty = self._empty, []
         for _, prepared in empty:
             release(prepared, self._columns)
-        return [Report(ticket, (), Figures(), Progress(0, 0), True) for ticket, _ in empty]
+        return [Report(ticket, (), Figures(), Progress(0, 0, 0.0), True) for ticket, _ in empty]
 
     def schedule(self) -> Chunk | None:
         """The next chunk, or None where nothing can run before an answer or an order comes in."""
@@ -135,10 +136,12 @@ class Scheduler:
         found = land(flight, logits, reader, self._tree)
         tokens = max(1, len(flight.chunk))
         reports = []
+        before, self._seconds = self._seconds, self._seconds + seconds
         for job, costs in flight.costs.items():
+            job.since = before if job.since is None else job.since
             job.figures += replace(costs, device_seconds=seconds * costs.fresh_tokens / tokens)
             finished = job.unsettled == 0
-            progress = Progress(job.figures.fresh_tokens, 0 if finished else job.to_come)
+            progress = _progress(job, self._seconds)
             reports.append(Report(job.ticket, tuple(found[job]), job.figures, progress, finished))
             if finished:
                 self._close(job, [])
@@ -260,3 +263,10 @@ class Scheduler:
         self.answer_tokens = answer_tokens(ask.readout for job in self._jobs.values() for ask in job.asks)
         if not self._flights:
             self._readers.clear()
+
+
+def _progress(job: Job, seconds: float) -> Progress:
+    """How far a job is. seconds: what all chunks so far took; others' chunks among its own slow it down."""
+    done, to_come = job.figures.fresh_tokens, 0 if job.unsettled == 0 else max(0, job.to_come)
+    assert job.since is not None
+    return Progress(done, to_come, to_come * (seconds - job.since) / done if done else None)

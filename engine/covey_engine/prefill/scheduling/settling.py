@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from covey_engine.prefill.api import DONE, Answers
 from covey_engine.prefill.readout import MarginReader
 from covey_engine.prefill.scheduling.batches import Batch
+from covey_engine.prefill.scheduling.ending import drop, heed
 from covey_engine.prefill.scheduling.flights import Flight
 from covey_engine.prefill.scheduling.jobs import Job
 from covey_engine.prefill.scheduling.kinds import Kind
@@ -42,6 +43,8 @@ def land(
         withdrawn |= _move_on(batch, theirs, tree)
         if batch.held is not None:
             let_go.append(batch.held)
+    for job in found:
+        withdrawn |= drop(job, tree, let_go)
     if let_go:
         tree.prune(np.concatenate(let_go))
     tree.sweep(withdrawn)
@@ -63,26 +66,31 @@ def _move_on(batch: Batch, margins: Margins, tree: Tree) -> set[Kind]:
     job, ask = batch.job, batch.job.asks[batch.ask]
     path = job.paths[batch.ask]
     job.skip(batch.ask, batch.rows, batch.partners)
-    if not path.after:
+    if not path.after and job.ending is None:
         job.unsettled -= len(batch)
         return set()
     following = np.where(margins > ask.readout.zero_point, ask.on_true, ask.on_false)
     following[np.isnan(margins)] = DONE
+    if job.ending is not None:
+        following = heed(batch, following)
+    if not path.after:
+        job.unsettled -= len(batch)
+        return set()
     assert batch.held is not None
     withdrawn: set[Kind] = set()
     for target in np.unique(following).tolist():
         part = batch.part(following == target)
         assert part.held is not None
         tree.release(part.held, waiting=True)
-        reachable = () if target == DONE else (target, *job.paths[target].after)
+        reachable = () if target < 0 else (target, *job.paths[target].after)
         for other in path.after:
             if other not in reachable:
                 job.skip(other, part.rows, part.partners)
         for claim in job.claims:
-            gone = target == DONE or not claim.before[target]
+            gone = target < 0 or not claim.before[target]
             if claim.after[batch.ask] and gone and claim.drop(part.rows) and claim in path.unheld:
                 withdrawn.update(claim.kinds)
-        if target == DONE:
+        if target < 0:
             job.unsettled -= len(part)
         else:
             _queue(part, path.common[target], target, tree)

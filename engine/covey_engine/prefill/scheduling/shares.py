@@ -1,7 +1,9 @@
-"""Running jobs go in, a draft of the next chunk comes out: fair shares between queries, the oldest order of each first.
+"""Running jobs go in, a draft of the next chunk comes out: fair shares between users, and of each user the queries.
 
-Every query is charged for the tokens that its items are the first to ask for. Whoever was served least draws next, up
-to an equal share of the chunk; what one query leaves, the others take.
+Every query, and its user, is charged for the tokens that its items are the first to ask for. The user who was served
+least draws next, with the query of theirs that was served least, up to an equal share of the chunk; what one leaves,
+the others take. So neither a query of many orders nor a user of many queries gets more than another; the orders of
+one query are served in the order in which they came.
 """
 
 from __future__ import annotations
@@ -16,49 +18,79 @@ _SLICES = 4
 
 @dataclass(eq=False)
 class _Query:
+    served: int
     jobs: list[Job] = field(default_factory=list)
-    served: int = 0
+
+
+@dataclass(eq=False)
+class _User:
+    served: int
+    queries: dict[str, _Query] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class _Turn:
+    """A user while a chunk is composed: what they, and those of their queries that wait, were served so far."""
+
+    served: int
+    queries: dict[str, int]
 
 
 class Shares:
-    """The running queries, each with its jobs and what it was served."""
+    """The users with running queries, each query with its jobs, and what they were served."""
 
     def __init__(self) -> None:
-        self._queries: dict[str, _Query] = {}
+        self._users: dict[str, _User] = {}
 
     def add(self, job: Job) -> None:
-        """A job begins. A new query starts level with the one that was served least."""
-        name = job.prepared.order.query
-        query = self._queries.get(name)
+        """A job begins. A new user starts level with the one that was served least, and so does a new query."""
+        order = job.prepared.order
+        user = self._users.get(order.user)
+        if user is None:
+            least = min((user.served for user in self._users.values()), default=0)
+            user = self._users[order.user] = _User(least)
+        query = user.queries.get(order.query)
         if query is None:
-            served = min((query.served for query in self._queries.values()), default=0)
-            query = self._queries[name] = _Query(served=served)
+            least = min((query.served for query in user.queries.values()), default=0)
+            query = user.queries[order.query] = _Query(least)
         query.jobs.append(job)
 
     def remove(self, job: Job) -> None:
         """A job is over."""
-        name = job.prepared.order.query
-        self._queries[name].jobs.remove(job)
-        if not self._queries[name].jobs:
-            del self._queries[name]
+        order = job.prepared.order
+        user = self._users[order.user]
+        user.queries[order.query].jobs.remove(job)
+        if not user.queries[order.query].jobs:
+            del user.queries[order.query]
+        if not user.queries:
+            del self._users[order.user]
 
     def charge(self, job: Job, tokens: int) -> None:
         """A chunk computes tokens for a job."""
-        self._queries[job.prepared.order.query].served += tokens
+        user = self._users[job.prepared.order.user]
+        user.served += tokens
+        user.queries[job.prepared.order.query].served += tokens
 
     def compose(self, draft: Draft, drawer: Drawer) -> None:
         """Fill a draft."""
-        drawn = {name: query.served for name, query in self._queries.items() if _waits(query)}
-        share = max(draft.room // max(1, len(drawn)), draft.room // _SLICES, 1)
+        turns = {name: turn for name, user in self._users.items() if (turn := _turn(user)).queries}
+        room = draft.room
         # A rest too small to be worth looking for what fits it stays empty.
-        rest = draft.room // 64
-        while drawn and draft.room > rest and draft.long is None:
-            name = min(drawn, key=drawn.__getitem__)
-            want = draft.room if len(drawn) == 1 else share
-            got = self._draw(self._queries[name], draft, drawer, want)
-            drawn[name] += got
+        rest = room // 64
+        while turns and draft.room > rest and draft.long is None:
+            name = min(turns, key=lambda name: turns[name].served)
+            turn = turns[name]
+            chosen = min(turn.queries, key=turn.queries.__getitem__)
+            alone = len(turns) == 1 and len(turn.queries) == 1
+            share = max(room // len(turns) // len(turn.queries), room // _SLICES, 1)
+            want = draft.room if alone else share
+            got = self._draw(self._users[name].queries[chosen], draft, drawer, want)
+            turn.served += got
+            turn.queries[chosen] += got
             if got < want:
-                del drawn[name]
+                del turn.queries[chosen]
+                if not turn.queries:
+                    del turns[name]
 
     def _draw(self, query: _Query, draft: Draft, drawer: Drawer, want: int) -> int:
         got = 0
@@ -68,5 +100,6 @@ class Shares:
         return got
 
 
-def _waits(query: _Query) -> bool:
-    return any(job.waiting for job in query.jobs)
+def _turn(user: _User) -> _Turn:
+    waiting = {name: query for name, query in user.queries.items() if any(job.waiting for job in query.jobs)}
+    return _Turn(user.served, {name: query.served for name, query in waiting.items()})

@@ -205,9 +205,12 @@ class Tree:
     def check(self, kinds: Iterable[Kind]) -> None:
         """Assert that nodes and arena agree: free + resident + reserved = total. kinds: all there are."""
         nodes = self.used()
-        reserved = (self.holds[nodes] == self.waiting[nodes]) & (self.holds[nodes] > 0)
         wanted = np.array([self.claimed[node] and self._wanted(node) for node in nodes.tolist()], np.bool_)
-        self.arena.check(self.address[nodes], self.length[nodes], reserved & ~wanted)
+        sure = np.array(
+            [self.claimed[node] and self._wanted(node, True) for node in nodes.tolist()], np.bool_
+        )
+        reserved = (self.holds[nodes] == self.waiting[nodes]) & ((self.holds[nodes] > 0) | wanted)
+        self.arena.check(self.address[nodes], self.length[nodes], reserved & ~sure)
         kept = (self.holds[nodes] > 0) | (self.children[nodes] > 0)
         assert (kept | wanted).all(), "kept for nobody"
         assert len(self.parent) == 1 + len(nodes) + self._spare
@@ -227,8 +230,9 @@ class Tree:
                 assert {repr(one) for one in known if one[0].wants_one(one[1])} == due
         assert found == len(named), "a node of a kind that nobody uses"
 
-    def _wanted(self, node: int) -> bool:
-        return any(claim.wants_one(group) for claim, group in self.claimants[node])
+    def _wanted(self, node: int, surely: bool = False) -> bool:
+        claimants = self.claimants[node]
+        return any(claim.wants_one(group) for claim, group in claimants if claim.sure or not surely)
 
     def _forget(self, nodes: Nodes) -> None:
         """Drop what was promised of nodes."""
