@@ -131,6 +131,9 @@ class Drawer:
     def _draw_rows(self, job: Job, draft: Draft, want: int) -> bool:
         rows = job.next_rows(_most(job, want))
         offer = self._offer(job.batch_of(rows))
+        alike = job.prepared.shared_with_neighbour(rows)
+        if alike is not None:
+            offer.costs = np.minimum(offer.costs, np.maximum(offer.lengths - alike, 1))
         meetings = self._meetings(job, rows)
         own = offer.costs
         for meeting in meetings:
