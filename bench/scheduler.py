@@ -10,6 +10,7 @@ socket and back, as they travel from the worker to the server.
     and       one query with two questions on each of those documents, the second where the first is true
     join      anchors of 200 tokens, 20 to 1,000 partners each, suffixes of 5 to 12 tokens
     short     one filter over texts of 8 to 16 tokens
+    traces    two queries over agent traces of 8 turns: 8 texts of 500 to 4,000 tokens, each the beginning of the next
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from covey_engine.prefill.process import wire
 from covey_engine.prefill.process.messages import Reports
 from covey_engine.prefill.scheduling.orders import Limits
 from covey_engine.prefill.scheduling.scheduler import Scheduler
+from covey_storage.ordering import Order, sort_texts
 from numpy.typing import NDArray
 
 CHUNK = 16_384
@@ -65,8 +67,42 @@ class Texts:
         begin = int(self.stretches[0][1][slot])
         return self._values[begin : begin + self.lengths[slot]]
 
+    def copy(
+        self,
+        slots: NDArray[np.int32],
+        begins: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        out: NDArray[np.int32],
+    ) -> None:
+        """Copy a window of each slot's tokens to the beginning of `out`."""
+        ends = np.cumsum(lengths)
+        spans = np.repeat(self.stretches[0][1][slots] + begins - (ends - lengths), lengths) + np.arange(
+            ends[-1]
+        )
+        self._values.take(spans, out=out[: ends[-1]], mode="clip")
+
+    @property
+    def order(self) -> Order:
+        """They have nothing in common."""
+        count = len(self.lengths)
+        return Order(np.arange(count, dtype=np.int32), np.zeros(count, np.int32))
+
     def refresh(self) -> None:
         """Nothing is ever appended."""
+
+
+class Turns(Texts):
+    """Texts of which each eight are the beginnings of one."""
+
+    def __init__(self, traces: int) -> None:
+        super().__init__(np.tile(np.arange(500, 4_001, 500, dtype=np.int32), traces))
+        begins = np.arange(8 * traces) // 8 * 1_009 % (len(self._values) - 4_000)
+        self.stretches = ((0, begins, self._values),)
+
+    @property
+    def order(self) -> Order:
+        """The real thing."""
+        return sort_texts(self, np.arange(len(self), dtype=np.int32))
 
 
 def question(n: int) -> Literal:
@@ -84,6 +120,15 @@ def filters(rows: int) -> tuple[dict[str, Texts], list[WorkOrder]]:
     columns = {"documents": Texts(RNG.integers(250, 350, rows, dtype=np.int32))}
     orders = [
         WorkOrder(f"q{n}", (HEAD, Anchor()), (Ask((question(n),), READOUT),), everyone("documents", rows))
+        for n in (1, 2)
+    ]
+    return columns, orders
+
+
+def traces(rows: int) -> tuple[dict[str, Texts], list[WorkOrder]]:
+    columns: dict[str, Texts] = {"turns": Turns(rows // 8)}
+    orders = [
+        WorkOrder(f"q{n}", (HEAD, Anchor()), (Ask((question(n),), READOUT),), everyone("turns", rows))
         for n in (1, 2)
     ]
     return columns, orders
@@ -122,6 +167,7 @@ WORKLOADS: dict[str, tuple[Callable[[int], tuple[dict[str, Texts], list[WorkOrde
     "and": (and_, 100_000),
     "join": (join, 10_000_000),
     "short": (short, 10_000_000),
+    "traces": (traces, 8_000),
 }
 
 

@@ -66,6 +66,7 @@ class _Store:
         finally:
             # What is tokenized is kept, even where the rest cannot be.
             self._flush(keys, parts)
+            self._writer.sort()
 
     def _flush(
         self, keys: list[NDArray[np.void]], parts: list[tuple[NDArray[np.int64], NDArray[np.int32]]]

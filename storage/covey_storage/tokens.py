@@ -5,10 +5,12 @@ slots from `start` up to `stop`, which its name says:
 
     tokens-<start>-<stop>.arrow   key: fixed_size_binary[16]; tokens: large_list<int32>, in slot order
     index-<start>-<stop>.arrow    prefix: uint64, the first eight bytes of the keys, ascending; slot: int32
+    order-<start>-<stop>.arrow    slot: int32, in lexicographic order of the tokens; common: int32, how many first
+                                  tokens a text shares with the one before it; start is 0: one file for all
 
 Small neighbours are merged as they are appended (old files go after the new one has its name), so a column
 has few files however it grew, and a reader that meets both takes the longer one. An index is a shortcut:
-slots without one are indexed in memory by whoever opens the column.
+slots without one are indexed in memory by whoever opens the column, or sorted by whoever asks for their order.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from numpy.typing import NDArray
 
 from covey_storage import slot_files
 from covey_storage.errors import Damaged, NotFound, StorageError
+from covey_storage.ordering import Order, extend, spans
 from covey_storage.slot_files import SlotFile
 
 KEY = np.dtype("V16")
@@ -35,6 +38,10 @@ KEY = np.dtype("V16")
 _MERGED_BYTES = 64 << 20
 _TOKENS = pa.schema([("key", pa.binary(16)), ("tokens", pa.large_list(pa.field("item", pa.int32(), False)))])
 _INDEX = pa.schema([("prefix", pa.uint64()), ("slot", pa.int32())])
+_ORDER = pa.schema([("slot", pa.int32()), ("common", pa.int32())])
+_NO_ORDER = Order(np.empty(0, np.int32), np.empty(0, np.int32))
+_UNSORTED = 1 / 64
+"""The part of a column's texts that readers sort each for themselves, before it is worth writing their order anew."""
 
 
 def text_keys(texts: Iterable[str]) -> NDArray[np.void]:
@@ -81,6 +88,21 @@ class TokenColumn:
         """Where the texts are: of each file its first slot, where each slot's text begins, and all token ids."""
         return self._view.stretches
 
+    def copy(
+        self,
+        slots: NDArray[np.int32],
+        begins: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        out: NDArray[np.int32],
+    ) -> None:
+        """Copy a window of each of `slots`, `lengths` tokens from its `begins` on, to the beginning of `out`."""
+        self._view.copy(slots, begins, lengths, out)
+
+    @property
+    def order(self) -> Order:
+        """All slots in lexicographic order of their tokens; computed where no file holds it."""
+        return self._view.order
+
     def find(self, keys: NDArray[np.void]) -> NDArray[np.int32]:
         """The slot of each key (V16 [n]), int32 [n]; -1 where the column does not hold it."""
         view = self._view
@@ -111,7 +133,7 @@ class TokenColumnWriter:
         self.folder.mkdir(parents=True, exist_ok=True)
         slot_files.remove_parts(self.folder)
         self._slots = len(TokenColumn(self.folder))
-        for file in slot_files.listing(self.folder, "index"):
+        for file in slot_files.listing(self.folder, "index") + slot_files.listing(self.folder, "order"):
             # An index may outlive its slots in a power cut; it must not meet the slots that come instead.
             if file.stop > self._slots:
                 file.path(self.folder).unlink()
@@ -128,6 +150,23 @@ class TokenColumnWriter:
             return
         try:
             self._append(keys, offsets, ids)
+        except OSError as error:
+            raise StorageError(f"cannot write to {self.folder}: {error.strerror or error}") from None
+
+    def sort(self) -> None:
+        """Write the order of all texts, unless few are new; best done once what belongs together is appended.
+
+        Raises StorageError where the disk refuses.
+        """
+        replaced = slot_files.listing(self.folder, "order")
+        known = max((file.stop for file in replaced), default=0)
+        if self._slots - known <= _UNSORTED * known:
+            return
+        try:
+            order = _View.open(self.folder, None).order
+            batch = pa.record_batch([pa.array(order.slots), pa.array(order.common)], schema=_ORDER)
+            older = [file.path(self.folder) for file in replaced]
+            self._write(SlotFile("order", 0, self._slots), pa.Table.from_batches([batch]), older)
         except OSError as error:
             raise StorageError(f"cannot write to {self.folder}: {error.strerror or error}") from None
 
@@ -249,6 +288,7 @@ class _View:
 
     segments: tuple[_Segment, ...]
     indexes: tuple[_Index, ...]
+    sorted: Order
 
     @staticmethod
     def open(folder: Path, before: _View | None) -> _View:
@@ -267,6 +307,7 @@ class _View:
     def _open(folder: Path, before: _View | None) -> _View:
         # Listed first: what is indexed is then among the tokens, unless a power cut took those.
         index_files = slot_files.chain(folder, "index")
+        order_files = slot_files.chain(folder, "order")[:1]
         known = {} if before is None else {segment.file: segment for segment in before.segments}
         indexed = {} if before is None else {index.file: index for index in before.indexes}
         token_files = slot_files.chain(folder, "tokens")
@@ -277,7 +318,8 @@ class _View:
         end = index_files[-1].stop if index_files else 0
         if end < stop:
             indexes.append(indexed.get(SlotFile("index", end, stop)) or _Index.build(segments, end, stop))
-        return _View(tuple(segments), tuple(indexes))
+        order_files = [file for file in order_files if file.stop <= stop]
+        return _View(tuple(segments), tuple(indexes), _stored_order(folder, order_files, before))
 
     @property
     def slots(self) -> int:
@@ -294,6 +336,34 @@ class _View:
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
         return _concatenate([np.diff(s.offsets).astype(np.int32) for s in self.segments], np.dtype(np.int32))
+
+    @cached_property
+    def order(self) -> Order:
+        return extend(self, self.sorted, self.slots)
+
+    def copy(
+        self,
+        slots: NDArray[np.int32],
+        begins: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        out: NDArray[np.int32],
+    ) -> None:
+        if len(slots) == 0:
+            return
+        assert slots.min() >= 0
+        assert slots.max() < self.slots
+        ends = np.cumsum(lengths, dtype=np.int64)
+        places = np.searchsorted(self.starts, slots, "right") - 1
+        first = int(places[0])
+        if (places == first).all():
+            segment = self.segments[first]
+            sources = spans(segment.offsets[slots - segment.start] + begins, lengths)
+            segment.values.take(sources, out=out[: ends[-1]])
+            return
+        for place in np.unique(places):
+            segment, chosen = self.segments[place], places == place
+            sources = spans(segment.offsets[slots[chosen] - segment.start] + begins[chosen], lengths[chosen])
+            out[spans((ends - lengths)[chosen], lengths[chosen])] = segment.values[sources]
 
     def second_halves(self, slots: NDArray[np.int32]) -> NDArray[np.uint64]:
         """The last eight bytes of the keys of `slots`."""
@@ -321,6 +391,19 @@ def _halves(keys: NDArray[np.void]) -> NDArray[np.uint64]:
     """Keys as pairs of numbers that sort as the keys' bytes do, uint64 [n, 2]."""
     assert keys.dtype == KEY
     return np.ascontiguousarray(keys).view(">u8").reshape(-1, 2).astype(np.uint64)
+
+
+def _stored_order(folder: Path, files: Sequence[SlotFile], before: _View | None) -> Order:
+    """What the order file holds, or what is known from before."""
+    known = _NO_ORDER if before is None else before.sorted
+    if before is not None and "order" in before.__dict__:
+        known = before.order
+    if not files or files[0].stop <= len(known.slots):
+        return known
+    batch = slot_files.read(files[0].path(folder))
+    if batch.num_rows != files[0].stop:
+        raise Damaged(f"{files[0].path(folder)} is damaged: it holds {batch.num_rows} texts")
+    return Order(batch.column("slot").to_numpy(), batch.column("common").to_numpy())
 
 
 def _concatenate(parts: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -117,6 +117,8 @@ def test_figures_line() -> None:
     run = Run("q", "finished", 1, 150, 14_000, 10_500, 3_500, 12.345)
     assert run.line() == "1 row, 10,500 fresh and 3,500 shared tokens, 12.35 s"
     assert run.saved == pytest.approx(0.25)
+    alike = Run("q", "finished", 1, 150, 14_000, 10_500, 3_500, 12.345, 1_200)
+    assert "10,500 fresh and 3,500 shared tokens (1,200 by common beginnings of texts)" in alike.line()
     plain = Run("q", "finished", 2_000, 0, 0, 0, 0, 0.004)
     assert plain.line() == "2,000 rows, no tokens, 0.00 s"
     assert plain.saved == 0

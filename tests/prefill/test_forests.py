@@ -42,7 +42,8 @@ def run_early(forest: Forest) -> Figures:
 def play(forest: Forest, expected: Expected) -> tuple[list[Figures], set[tuple[int, int, int]]]:
     """Run a forest to its end, checking every step; the cost of each order, and (order, ask, item) of all answers."""
     runner = FakeRunner(forest.arena, forest.chunk)
-    scheduler = Scheduler(Limits(forest.arena, forest.chunk, 1 << 20), forest.columns.__getitem__)
+    limits = Limits(forest.arena, forest.chunk, 1 << 20)
+    scheduler = Scheduler(limits, forest.columns.__getitem__, forest.rule)
     orders = {scheduler.submit(order): index for index, order in enumerate(forest.orders)}
     figures = [Figures() for _ in forest.orders]
     missing = dict(expected.margins)
@@ -90,10 +91,32 @@ def test_answers_are_exact_in_an_arena_that_is_barely_enough(forest: Forest) -> 
     assert expected.fresh_tokens <= needed <= expected.fresh_tokens + expected.slack
 
 
+@settings(max_examples=300, deadline=None)
+@given(forests(roomy=True, alike=True))
+def test_every_token_that_texts_begin_with_alike_is_computed_once(forest: Forest) -> None:
+    expected = expect(forest.orders, forest.columns, alike=True)
+    figures = run(forest, expected)
+    needed = figures.fresh_tokens - figures.recomputed_tokens
+    assert expected.fresh_tokens <= needed <= expected.fresh_tokens + expected.slack
+    assert figures.prefix_tokens_saved >= expected.whole_tokens - needed
+
+
+@settings(max_examples=300, deadline=None)
+@given(forests(alike=True))
+def test_texts_that_begin_alike_are_answered_exactly_in_an_arena_that_is_barely_enough(
+    forest: Forest,
+) -> None:
+    expected = expect(forest.orders, forest.columns, alike=True)
+    figures = run(forest, expected)
+    needed = figures.fresh_tokens - figures.recomputed_tokens
+    assert expected.fresh_tokens <= needed <= expected.fresh_tokens + expected.slack
+
+
 def disturb(forest: Forest, expected: Expected, random: Random) -> None:
     """Run a forest, chunks planned ahead; some fail or lack memory, some orders come late or are cancelled."""
     runner = FakeRunner(forest.arena, forest.chunk)
-    scheduler = Scheduler(Limits(forest.arena, forest.chunk, 1 << 20), forest.columns.__getitem__)
+    limits = Limits(forest.arena, forest.chunk, 1 << 20)
+    scheduler = Scheduler(limits, forest.columns.__getitem__, forest.rule)
     late, orders = list(enumerate(forest.orders)), dict[int, int]()
     flying: deque[tuple[Chunk, tuple[int, ...]]] = deque()
     trouble = random.choice((0.0, 0.004, 0.02, 0.1))
@@ -162,7 +185,7 @@ def test_orders_that_end_early_are_undisturbed_by_what_happens_to_others(forest:
 
 
 @settings(max_examples=150, deadline=None)
-@given(forests(), st.integers(0, 1 << 32))
+@given(forests() | forests(alike=True), st.integers(0, 1 << 32))
 def test_what_is_not_dropped_is_answered_whatever_happens_to_the_others(forest: Forest, seed: int) -> None:
     disturb(forest, expect(forest.orders, forest.columns), Random(seed))
 

@@ -68,13 +68,15 @@ def test_figures_count_each_distinct_text_once(client: dbapi.Connection) -> None
     rows(client, sql)
     found = rows(
         client,
-        "SELECT prompts, prompt_tokens, fresh_tokens, shared_tokens, state FROM covey_queries "
+        "SELECT prompts, prompt_tokens, fresh_tokens, shared_tokens, prefix_tokens_saved, state "
+        "FROM covey_queries "
         f"WHERE sql = '{sql.replace(chr(39), chr(39) * 2)}'",
     )
-    prompts, alone, fresh, shared, state = found[-1]
+    prompts, alone, fresh, shared, alike, state = found[-1]
     assert prompts == 3  # of five rows: one is NULL, two are alike
     assert alone == fresh + shared
     assert 0 < fresh < alone
+    assert alike == 0
     assert state == "finished"
 
 

@@ -21,8 +21,10 @@ from covey_engine.prefill.api import (
     WorkOrder,
     YesNo,
 )
+from covey_engine.prefill.scheduling.prefixes import EVERYTHING, Rule
 from hypothesis import strategies as st
 from support.fake_runner import plain_margin
+from support.families import family
 from support.memory_column import MemoryColumn
 
 READOUTS = (YesNo((3,), (4,)), YesNo((5, 6), (7,), 0.5), YesNo((3,), (4, 8), -3.0))
@@ -30,12 +32,21 @@ READOUTS = (YesNo((3,), (4,)), YesNo((5, 6), (7,), 0.5), YesNo((3,), (4, 8), -3.
 
 @dataclass(frozen=True)
 class Forest:
-    """Orders to run, the columns they refer to, and sizes of the engine."""
+    """Orders to run, the columns they refer to, sizes of the engine, and which common beginnings it shares.
+
+    alike: whether texts begin alike and all that they have in common is shared.
+    """
 
     orders: tuple[WorkOrder, ...]
     columns: dict[str, MemoryColumn]
     arena: int
     chunk: int
+    alike: bool = False
+
+    @property
+    def rule(self) -> Rule:
+        """What the scheduler is to share."""
+        return EVERYTHING if self.alike else Rule()
 
 
 def items(order: WorkOrder) -> Iterator[tuple[int, int, int]]:
@@ -85,7 +96,8 @@ class Expected:
 
     margins: by (order, ask, item). prompt_tokens: by order. outcomes: by (order, item), whether it matches.
     fresh_tokens: tokens of all distinct prefixes of whole segments, where a column's texts without tokens count as
-    one. slack: what computing each prefix that depends
+    one; whole_tokens: the same, where fresh_tokens counts prefixes within texts too. slack: what computing each prefix
+    that depends
     on a partner for every prompt anew would add: those are shared within a chunk, and by the asks of one pair.
     """
 
@@ -93,6 +105,7 @@ class Expected:
     prompt_tokens: list[int]
     outcomes: dict[tuple[int, int], bool] = field(default_factory=dict)
     fresh_tokens: int = 0
+    whole_tokens: int = 0
     slack: int = 0
 
 
@@ -100,11 +113,16 @@ def expect(
     orders: tuple[WorkOrder, ...],
     columns: dict[str, MemoryColumn],
     only: Collection[tuple[int, int, int]] | None = None,
+    alike: bool = False,
 ) -> Expected:
-    """Evaluate every prompt on its own, or those of `only` (order, ask, item)."""
+    """Evaluate every prompt on its own, or those of `only` (order, ask, item).
+
+    alike: what texts have in common is expected to be shared.
+    """
     expected = Expected({}, [0] * len(orders))
     known: dict[tuple[object, ...], float] = {}
-    seen: dict[tuple[tuple[object, ...], ...], int] = {}
+    seen: dict[tuple[object, ...], int] = {}
+    whole: dict[tuple[object, ...], int] = {}
     for index, order in enumerate(orders):
         for item, anchor, partner in items(order):
             ask = 0
@@ -118,7 +136,23 @@ def expect(
                 margin = known[tokens, readout]
                 expected.prompt_tokens[index] += len(tokens)
                 expected.margins[index, ask, item] = margin
-                _count(expected, seen, keys, parts, _fixed(order, ask))
+                segments = list(zip(keys, parts, strict=True))
+                fixed = _fixed(order, ask)
+                symbols = [
+                    (key if part else key[:2], len(part), n < fixed) for n, (key, part) in enumerate(segments)
+                ]
+                expected.whole_tokens += _count(
+                    whole, [(key[:2] + part, len(part), fixed) for key, part in segments]
+                )[0]
+                if alike:
+                    symbols = [
+                        symbol
+                        for n, (key, part) in enumerate(segments)
+                        for symbol in _spelled(key, part, n < fixed)
+                    ]
+                fresh, slack = _count(seen, symbols)
+                expected.fresh_tokens += fresh
+                expected.slack += slack
                 ask = order.asks[ask].on_true if margin > readout.zero_point else order.asks[ask].on_false
             if ask < 0:
                 expected.outcomes[index, item] = ask == MATCH
@@ -140,39 +174,41 @@ def _fixed(order: WorkOrder, ask: int) -> int:
     return next((n for n, part in enumerate(parts) if isinstance(part, Partner)), len(parts))
 
 
-def _count(
-    expected: Expected,
-    seen: dict[tuple[tuple[object, ...], ...], int],
-    keys: list[tuple[object, ...]],
-    parts: list[tuple[int, ...]],
-    fixed: int,
-) -> None:
-    names = [key if part else key[:2] for key, part in zip(keys, parts, strict=True)]
-    for depth, part in enumerate(parts):
-        prefix = tuple(names[: depth + 1])
+def _spelled(key: tuple[object, ...], part: tuple[int, ...], fixed: bool) -> list[tuple[object, int, bool]]:
+    """A segment's symbols, their tokens and whether they depend on no partner: of a text each token, and its end."""
+    if key[0] == "literal":
+        return [(key, len(part), fixed)]
+    return [((key[:2], token), 1, fixed) for token in part] + [(key[:2], 0, fixed)]
+
+
+def _count(seen: dict[tuple[object, ...], int], symbols: list[tuple[object, int, bool]]) -> tuple[int, int]:
+    """Note a prompt; the tokens of its prefixes that are new, and those that may be computed again."""
+    prefix: tuple[object, ...] = ()
+    fresh = slack = 0
+    for symbol, tokens, fixed in symbols:
+        prefix = (*prefix, symbol)
         if prefix not in seen:
-            expected.fresh_tokens += len(part)
+            fresh += tokens
             # A first use by a pair hides nothing from the uses after it but its own computation.
-            seen[prefix] = int(depth >= fixed)
-        elif depth >= fixed or seen[prefix]:
-            expected.slack += len(part)
+            seen[prefix] = int(not fixed)
+        elif not fixed or seen[prefix]:
+            slack += tokens
+    return fresh, slack
 
 
-def forests(roomy: bool = False, early: bool = False) -> st.SearchStrategy[Forest]:
+def forests(roomy: bool = False, early: bool = False, alike: bool = False) -> st.SearchStrategy[Forest]:
     """A few orders on a few columns; roomy: an arena in which everything fits, else barely enough."""
-    size = st.integers(1, 9 if early else 5)
-    return st.builds(build_forest, st.integers(0, 1 << 32), size, st.just(roomy), st.just(early))
+    seeds, sizes = st.integers(0, 1 << 32), st.integers(1, 9 if early else 5)
+    return st.builds(build_forest, seeds, sizes, st.just(roomy), st.just(early), st.just(alike))
 
 
-def build_forest(seed: int, size: int, roomy: bool, early: bool = False) -> Forest:
-    """One of all forests; the larger the size, the more rows and the longer texts. early: orders may end early."""
+def build_forest(seed: int, size: int, roomy: bool, early: bool = False, alike: bool = False) -> Forest:
+    """One of all forests; the larger the size, the more rows and the longer texts.
+
+    early: orders may end early. alike: texts begin alike.
+    """
     random = Random(seed)
-    columns = {
-        name: MemoryColumn(
-            [_tokens(random, 0, random.choice((2, 4 * size, 12 * size))) for _ in range(random.randint(1, 6))]
-        )
-        for name in "abc"
-    }
+    columns = {name: MemoryColumn(_texts(random, size, alike)) for name in "abc"}
     # Few different literals, so that orders meet.
     pool = [Literal(tuple(_tokens(random, 1, 3, 4))) for _ in range(random.randint(1, 3))]
     orders = tuple(_order(random, columns, pool, size) for _ in range(random.randint(1, 3)))
@@ -181,7 +217,13 @@ def build_forest(seed: int, size: int, roomy: bool, early: bool = False) -> Fore
     longest = max(_longest(order, columns) for order in orders)
     chunk = random.randint(1, random.choice((4, 20, 60)))
     room = 100_000 if roomy else random.randint(0, 3) * random.randint(0, longest)
-    return Forest(orders, columns, chunk + longest + room, chunk)
+    return Forest(orders, columns, chunk + longest + room, chunk, alike)
+
+
+def _texts(random: Random, size: int, alike: bool) -> list[list[int]]:
+    if alike:
+        return family(random, random.randint(1, 4 * size), random.randint(1, 3), 4 * size)
+    return [_tokens(random, 0, random.choice((2, 4 * size, 12 * size))) for _ in range(random.randint(1, 6))]
 
 
 def _tokens(random: Random, least: int, most: int, vocabulary: int = 21) -> list[int]:

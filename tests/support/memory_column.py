@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from covey_storage.ordering import Order, sort_texts
 from numpy.typing import NDArray
 
 
@@ -27,6 +28,22 @@ class MemoryColumn:
         """Two, as if the texts were in two files."""
         begins, half = self._ends - self.lengths, len(self) // 2
         return [(0, begins[:half], self._values), (half, begins[half:], self._values)]
+
+    def copy(
+        self,
+        slots: NDArray[np.int32],
+        begins: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        out: NDArray[np.int32],
+    ) -> None:
+        windows = zip(slots.tolist(), begins.tolist(), lengths.tolist(), strict=True)
+        parts = [self.tokens(slot)[begin : begin + length] for slot, begin, length in windows]
+        assert [len(part) for part in parts] == lengths.tolist()
+        out[: sum(map(len, parts))] = np.concatenate(parts) if parts else ()
+
+    @property
+    def order(self) -> Order:
+        return sort_texts(self, np.arange(len(self), dtype=np.int32))
 
     def refresh(self) -> None:
         pass

@@ -16,7 +16,8 @@ class Run:
     """One statement's figures.
 
     `prompt_tokens` is what the prompts would have cost one by one; of those, `fresh_tokens` were computed and
-    `shared_tokens` were taken from a prompt computed before.
+    `shared_tokens` were taken from a prompt computed before. `prefix_tokens_saved` is the part of these that whole
+    texts alone would not have shared: what different texts begin with alike.
     """
 
     query_id: str
@@ -27,6 +28,7 @@ class Run:
     fresh_tokens: int
     shared_tokens: int
     seconds: float
+    prefix_tokens_saved: int = 0
 
     @property
     def saved(self) -> float:
@@ -41,6 +43,8 @@ class Run:
             if not self.prompts
             else f"{self.fresh_tokens:,} fresh and {self.shared_tokens:,} shared tokens"
         )
+        if self.prefix_tokens_saved:
+            tokens += f" ({self.prefix_tokens_saved:,} by common beginnings of texts)"
         return f"{rows}, {tokens}, {self.seconds:.2f} s"
 
 
@@ -50,14 +54,15 @@ def latest_run(cursor: Cursor, tag: str) -> Run | None:
     while True:
         cursor.execute(
             "SELECT query_id, state, coalesce(rows, 0), coalesce(prompts, 0), coalesce(prompt_tokens, 0), "
-            "coalesce(fresh_tokens, 0), coalesce(shared_tokens, 0), coalesce(seconds, 0.0) "
+            "coalesce(fresh_tokens, 0), coalesce(shared_tokens, 0), coalesce(seconds, 0.0), "
+            "coalesce(prefix_tokens_saved, 0) "
             f"FROM covey_queries WHERE tag = '{tag}' ORDER BY started DESC, query_id DESC LIMIT 1"
         )
         row = cursor.fetchone()
         if row is None:
             return None
         rows, prompts, alone, fresh, shared = (int(value) for value in row[2:7])
-        run = Run(str(row[0]), str(row[1]), rows, prompts, alone, fresh, shared, float(row[7]))
+        run = Run(str(row[0]), str(row[1]), rows, prompts, alone, fresh, shared, float(row[7]), int(row[8]))
         if run.state not in UNFINISHED or time.monotonic() > deadline:
             return run
         time.sleep(0.02)

@@ -9,6 +9,7 @@ from covey.results import arriving
 SUMMARY = """\
 SELECT state, count(*) AS statements, sum(prompts)::BIGINT AS prompts,
        sum(fresh_tokens)::BIGINT AS fresh_tokens, sum(shared_tokens)::BIGINT AS shared_tokens,
+       sum(prefix_tokens_saved)::BIGINT AS prefix_tokens_saved,
        round(sum(seconds), 2) AS seconds
 FROM covey_queries WHERE coalesce(tag, '') NOT LIKE '%.figures' GROUP BY state ORDER BY state"""
 

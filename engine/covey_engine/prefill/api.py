@@ -157,7 +157,8 @@ class Figures:
 
     prompt_tokens: length of all prompts as if each were computed alone; fresh_tokens: positions that entered the
     embedding; attention_pairs: query-key pairs; recomputed_tokens: the part of fresh_tokens computed again because
-    the arena was too small to keep it; device_seconds: time of the chunks, split by their tokens.
+    the arena was too small to keep it; device_seconds: time of the chunks, split by their tokens. prefix_tokens_saved:
+    what more would have been computed, had only whole segments been shared and not what texts begin with alike.
     """
 
     prompts: int = 0
@@ -166,6 +167,7 @@ class Figures:
     recomputed_tokens: int = 0
     attention_pairs: int = 0
     device_seconds: float = 0.0
+    prefix_tokens_saved: int = 0
 
     @property
     def shared_tokens(self) -> int:
@@ -180,6 +182,7 @@ class Figures:
             self.recomputed_tokens + other.recomputed_tokens,
             self.attention_pairs + other.attention_pairs,
             self.device_seconds + other.device_seconds,
+            self.prefix_tokens_saved + other.prefix_tokens_saved,
         )
 
 

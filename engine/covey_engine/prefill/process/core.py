@@ -15,7 +15,7 @@ from covey_engine.prefill.api import WorkOrder
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
 from covey_engine.prefill.runner import Logits, Pending, Runner
-from covey_engine.prefill.scheduling.orders import Column, Limits
+from covey_engine.prefill.scheduling.orders import Limits, StoredColumn
 from covey_engine.prefill.scheduling.prepare import Prepared
 from covey_engine.prefill.scheduling.reports import Report
 from covey_engine.prefill.scheduling.scheduler import Scheduler
@@ -43,7 +43,9 @@ _Result = tuple[Logits | BaseException, float]
 class Core:
     """Runs admitted orders chunk by chunk. `prepare` and `post` may be called from any thread, the rest in tasks."""
 
-    def __init__(self, runner: Runner, open_column: Callable[[str], Column], listener: Listener) -> None:
+    def __init__(
+        self, runner: Runner, open_column: Callable[[str], StoredColumn], listener: Listener
+    ) -> None:
         limits = Limits(runner.arena_tokens, runner.info.chunk_tokens, runner.info.context_length)
         self._runner = runner
         self._listener = listener

@@ -10,14 +10,16 @@ from covey_engine.prefill.errors import EngineError
 from covey_engine.prefill.process.core import Core
 from covey_engine.prefill.process.running import Outcome
 from covey_engine.prefill.runner import Runner
-from covey_engine.prefill.scheduling.orders import Column, open_token_column
+from covey_engine.prefill.scheduling.orders import StoredColumn, open_token_column
 from covey_engine.prefill.scheduling.reports import Report
 
 
 class LocalEngine:
     """Implements api.Engine over a runner of the same process. An error of the runner fails all running orders."""
 
-    def __init__(self, runner: Runner, open_column: Callable[[str], Column] = open_token_column) -> None:
+    def __init__(
+        self, runner: Runner, open_column: Callable[[str], StoredColumn] = open_token_column
+    ) -> None:
         self._info = runner.info
         self._core = Core(runner, open_column, self)
         self._outcomes: dict[int, Outcome] = {}

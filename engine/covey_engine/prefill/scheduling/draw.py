@@ -139,6 +139,9 @@ class Drawer:
         if len(rows) == 0:
             return False
         offer = self._offer(job.batch_of(rows))
+        alike = job.prepared.shared_with_neighbour(rows)
+        if alike is not None:
+            offer.costs = np.minimum(offer.costs, np.maximum(offer.lengths - alike, 1))
         meetings = self._meetings(job, rows)
         own = offer.costs
         for meeting in meetings:

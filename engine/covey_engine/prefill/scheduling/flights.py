@@ -17,6 +17,7 @@ from covey_engine.prefill.scheduling.outline import Outline, outline
 from covey_engine.prefill.scheduling.packing import pack
 from covey_engine.prefill.scheduling.replay import replay
 from covey_engine.prefill.scheduling.retain import Retention
+from covey_engine.prefill.scheduling.savings import add_savings
 from covey_engine.prefill.scheduling.tree import Tree
 
 _NONE = np.empty(0, np.int64)
@@ -45,7 +46,8 @@ def launch(batches: Sequence[Batch], tree: Tree, tokens: tuple[int, ...]) -> Fli
     kept = Retention(plan, tree)
     chunk, rows = replay(pack(plan, kept.address, tree), plan, tree)
     answers, index = _distinct(rows, len(chunk))
-    flight = Flight(replace(chunk, answers=answers), [], [], _costs(plan, kept), tokens)
+    costs = add_savings(_costs(plan, kept), plan, tree)
+    flight = Flight(replace(chunk, answers=answers), [], [], costs, tokens)
     let_go = [plan.start]
     for batch, strips in plan.batches:
         path = batch.job.paths[batch.ask]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,6 +66,15 @@ class Path:
     columns: Ints
     sides: tuple[Side, ...]
     cells: dict[tuple[int, ...], tuple[Cell, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def texts(self) -> tuple[tuple[int, int], ...]:
+        """The first and the last step of each text that is cut into pieces."""
+        pieces = [
+            n for n, step in enumerate(self.steps) if step.side is not None and step.side.head is not None
+        ]
+        firsts = [n for n in pieces if (side := self.steps[n].side) is not None and side.number == 0]
+        return tuple((a, max(n for n in pieces if n < b)) for a, b in pairwise([*firsts, len(self.steps)]))
 
     def stands_out(self, level: int) -> bool:
         """Whether the node that a step completes may have to stay by itself."""

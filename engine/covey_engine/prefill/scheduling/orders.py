@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from covey_engine.prefill.api import DONE, MATCH, Anchor, Part, Partner, WorkOrder
 from covey_engine.prefill.errors import EngineError
+from covey_engine.prefill.scheduling.pieces import Pieces, Texts
+from covey_engine.prefill.scheduling.prefixes import Rule
 
 
 class Column(Protocol):
-    """What the scheduler needs of a token column."""
-
-    def __len__(self) -> int: ...
+    """Token ids by slot: what a prompt's segment is taken from."""
 
     @property
     def lengths(self) -> NDArray[np.int32]:
@@ -35,12 +35,18 @@ class Column(Protocol):
         """Where the texts are, by ranges of slots: the first slot, where each one's text begins, token ids."""
         ...
 
+
+class StoredColumn(Column, Texts, Protocol):
+    """What the scheduler needs of a token column."""
+
+    def __len__(self) -> int: ...
+
     def refresh(self) -> None:
         """See what was appended."""
         ...
 
 
-def open_token_column(folder: str) -> Column:
+def open_token_column(folder: str) -> StoredColumn:
     """Map the token column of a folder. Raises EngineError where it cannot be read."""
     try:
         return TokenColumn(folder)
@@ -57,18 +63,31 @@ class Limits:
     context: int
 
 
+@dataclass(eq=False)
+class _Held:
+    """An open column, the orders that use it, and its pieces as of its first `known` texts."""
+
+    column: StoredColumn
+    users: int = 0
+    pieces: Pieces | None = None
+    known: int = -1
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
 class Columns:
     """Open token columns by folder, each mapped once while orders use it; may be used from any thread."""
 
-    def __init__(self, open_column: Callable[[str], Column]) -> None:
+    def __init__(self, open_column: Callable[[str], StoredColumn], rule: Rule) -> None:
         self._open = open_column
-        self._held: dict[str, tuple[Column, int]] = {}
+        self._rule = rule
+        self._held: dict[str, _Held] = {}
         self._lock = threading.Lock()
 
-    def acquire(self, folder: str, slots: NDArray[np.int32]) -> Column:
+    def acquire(self, folder: str, slots: NDArray[np.int32]) -> StoredColumn:
         """The column, seeing at least `slots`. Raises EngineError where it has fewer."""
         with self._lock:
-            column, users = self._held.get(folder) or (self._open(folder), 0)
+            held = self._held.get(folder) or _Held(self._open(folder))
+            column = held.column
             if len(slots):
                 low, high = int(slots.min()), int(slots.max())
                 if high >= len(column):
@@ -78,17 +97,32 @@ class Columns:
                     raise EngineError(
                         f"token column {folder} has {len(column)} texts, slot {wrong} was asked for"
                     )
-            self._held[folder] = (column, users + 1)
+            held.users += 1
+            self._held[folder] = held
             return column
+
+    def pieces(self, folder: str, slots: NDArray[np.int32]) -> Pieces | None:
+        """The pieces of an acquired column's texts, the same for all orders as long as they know the slots.
+
+        Raises EngineError where the column's order cannot be read.
+        """
+        with self._lock:
+            held = self._held[folder]
+        with held.lock:
+            if held.known < 0 or (len(slots) and int(slots.max()) >= held.known):
+                try:
+                    held.pieces, held.known = Pieces.of(folder, held.column, self._rule)
+                except StorageError as error:
+                    raise EngineError(str(error)) from None
+            return held.pieces
 
     def release(self, folder: str) -> None:
         """Drop one use; the mapping goes with the last."""
         with self._lock:
-            column, users = self._held[folder]
-            if users == 1:
+            held = self._held[folder]
+            held.users -= 1
+            if held.users == 0:
                 del self._held[folder]
-            else:
-                self._held[folder] = (column, users - 1)
 
 
 def check_shape(order: WorkOrder) -> None:

@@ -1,14 +1,15 @@
 """A work order goes in; out comes the same order ready to be scheduled: rows sorted, grouped, measured.
 
-Rows are the anchors in the order of the prompts' first segments, so that prompts which begin alike are neighbours;
-likewise the pairs of a row are in the order of their partners' first segments. This may take a while for millions
+Texts of a column of which many begin alike become several segments, cut where they part. Rows are the anchors in the
+order of the prompts' first segments, so that prompts which begin alike are neighbours; likewise the pairs of a row are
+in the order of their partners' first segments. This may take a while for millions
 of rows and touches nothing that is shared, so it runs beside the scheduler.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +19,7 @@ from covey_engine.prefill.api import Anchor, Argument, Literal, Part, Partner, W
 from covey_engine.prefill.scheduling.compiled import Ints, IntsOut, Tokens, kernel
 from covey_engine.prefill.scheduling.groups import Groups, Slots
 from covey_engine.prefill.scheduling.orders import Column, Columns, Limits, check_lengths, check_shape
+from covey_engine.prefill.scheduling.pieces import Pieces, rewrite
 
 HOLLOW = -1
 """The slot that stands for all texts without tokens."""
@@ -25,12 +27,19 @@ HOLLOW = -1
 
 @dataclass(frozen=True)
 class Side:
-    """One argument: its column and a slot per row; texts without tokens share the slot HOLLOW."""
+    """One argument: its column and a slot per row; texts without tokens share the slot HOLLOW.
+
+    Of a text that is cut, each piece is an argument. number: which piece it is; head: the text up to and with it,
+    None where texts are whole; ranks: of a head, what sorts rows as all pieces of their texts do.
+    """
 
     folder: str
     column: Column
     slots: Slots
     hollow: bool
+    number: int = 0
+    head: Side | None = None
+    ranks: Slots | None = None
 
     @staticmethod
     def of(argument: Argument, column: Column) -> Side:
@@ -42,11 +51,25 @@ class Side:
             argument.column, column, np.where(hollow, np.int32(HOLLOW), slots) if some else slots, some
         )
 
+    @staticmethod
+    def pieces(argument: Argument, pieces: Pieces) -> list[Side]:
+        """The argument's pieces, the first foremost."""
+        texts = np.ascontiguousarray(argument.slots, np.int32)
+        ranks = pieces.cut.ranks[texts]
+        sides = []
+        parts = zip(pieces.folders, pieces.windows, pieces.heads, pieces.cut.names, strict=True)
+        for number, (folder, window, head, names) in enumerate(parts):
+            slots = names[texts]
+            whole = Side(folder, head, texts, False, ranks=ranks)
+            sides.append(Side(folder, window, slots, bool((slots < 0).any()), number, whole))
+        return sides
+
     def sorted(self, order: Ints | None) -> Side:
         """The same in another order of rows."""
         if order is None:
             return self
-        return Side(self.folder, self.column, self.slots[order], self.hollow)
+        head = None if self.head is None else self.head.sorted(order)
+        return replace(self, slots=self.slots[order], head=head, ranks=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,11 +152,13 @@ class PairList:
 class Prepared:
     """An order ready to be scheduled.
 
-    anchors: by row, in the rows' order; partners: as submitted; original: each row's anchor, None where it is the
-    same; to_come: an upper bound of its tokens.
+    order: with an argument for each piece of a text; folders: the columns it uses. anchors: by row, in the rows'
+    order; partners: as submitted; original: each row's anchor, None where it is the same; to_come: an upper bound of
+    its tokens.
     """
 
     order: WorkOrder
+    folders: tuple[str, ...]
     anchors: tuple[Side, ...]
     partners: tuple[Side, ...]
     original: Ints | None
@@ -149,9 +174,39 @@ class Prepared:
     def measure(self, parts: Sequence[Part]) -> Measure:
         """How long some segments are."""
         literals = sum(len(part.tokens) for part in parts if isinstance(part, Literal))
-        anchors = tuple(self.anchors[part.argument] for part in parts if isinstance(part, Anchor))
-        partners = tuple(self.partners[part.argument] for part in parts if isinstance(part, Partner))
-        return Measure(literals, anchors, partners)
+        anchors = [self.anchors[part.argument] for part in parts if isinstance(part, Anchor)]
+        partners = [self.partners[part.argument] for part in parts if isinstance(part, Partner)]
+        return Measure(literals, _joined(anchors), _joined(partners))
+
+    @cached_property
+    def _alike(self) -> Ints | None:
+        """What each row's prompt for the first ask shares with the row before; None where no text is cut."""
+        fixed = self.paths[0][: fixed_parts(self.paths[0])]
+        if all(self.anchors[argument].head is None for argument in arguments_of(fixed)):
+            return None
+        tied = np.ones(self.order.anchor_count, np.bool_)
+        tied[:1] = False
+        shared = np.zeros(len(tied), np.int64)
+        for part in fixed:
+            match part:
+                case Anchor(argument):
+                    side = self.anchors[argument]
+                    tied[1:] &= side.slots[1:] == side.slots[:-1]
+                    shared += tied * Measure(0, (side,), ()).lengths(np.arange(len(tied)), None)
+                case Literal(tokens):
+                    shared += tied * len(tokens)
+        return shared
+
+    def shared_with_neighbour(self, rows: Ints) -> Ints | None:
+        """Of rows in ascending order, tokens at least that each one's prompt begins with as the one's before it does.
+
+        None where it is not worth looking.
+        """
+        if self._alike is None:
+            return None
+        follows = np.zeros(len(rows), np.bool_)
+        follows[1:] = rows[1:] == rows[:-1] + 1
+        return np.where(follows, self._alike[rows], 0)
 
     @cached_property
     def each(self) -> Measure:
@@ -168,21 +223,21 @@ class Prepared:
         total = self.each.total(rows, None)
         weights = None if self.pairs is None else self.pairs.ends - self.pairs.begins
         for path in self.paths:
-            for part in path[self.common :]:
-                if isinstance(part, Literal):
-                    total += len(part.tokens) * self.order.items
-                elif isinstance(part, Partner):
-                    total += self._partner_total(part)
-                elif weights is None:
-                    total += self.measure((part,)).total(rows, None)
-                else:
-                    total += int((self.measure((part,)).lengths(rows, None) * weights).sum())
+            rest = path[self.common :]
+            ours = self.measure([part for part in rest if not isinstance(part, Partner)])
+            if weights is None:
+                total += ours.total(rows, None)
+            else:
+                total += int((ours.lengths(rows, None) * weights).sum())
+            total += self._partner_total([part for part in rest if isinstance(part, Partner)])
         return total
 
-    def _partner_total(self, part: Partner) -> int:
+    def _partner_total(self, parts: Sequence[Part]) -> int:
+        if not parts:
+            return 0
         assert self.pairs is not None
         others = np.arange(self.order.partner_count)
-        lengths = self.measure((part,)).lengths(others, others)
+        lengths = self.measure(parts).lengths(others, others)
         if self.pairs.width:
             return int(lengths.sum()) * self.order.anchor_count
         counts = np.bincount(self.pairs.partners, minlength=len(lengths))
@@ -192,23 +247,25 @@ class Prepared:
 def prepare(order: WorkOrder, columns: Columns, limits: Limits) -> Prepared:
     """Open an order's columns and sort its rows. Raises EngineError, in one line, where it can never run."""
     check_shape(order)
-    arguments = order.anchors + order.partners
-    opened: list[Column] = []
+    opened: list[str] = []
     try:
-        for argument in arguments:
-            opened.append(columns.acquire(argument.column, argument.slots))
-        sides = [Side.of(argument, column) for argument, column in zip(arguments, opened, strict=True)]
-        return _sort(order, sides[: len(order.anchors)], sides[len(order.anchors) :], limits)
+        sides = []
+        for argument in order.anchors + order.partners:
+            column = columns.acquire(argument.column, argument.slots)
+            opened.append(argument.column)
+            pieces = columns.pieces(argument.column, argument.slots)
+            sides.append([Side.of(argument, column)] if pieces is None else Side.pieces(argument, pieces))
+        return _sort(*_split(order, sides), tuple(opened), limits)
     except BaseException:
-        for argument, _ in zip(arguments, opened, strict=False):
-            columns.release(argument.column)
+        for folder in opened:
+            columns.release(folder)
         raise
 
 
 def release(prepared: Prepared, columns: Columns) -> None:
     """Give the order's columns back."""
-    for argument in prepared.order.anchors + prepared.order.partners:
-        columns.release(argument.column)
+    for folder in prepared.folders:
+        columns.release(folder)
 
 
 def fixed_parts(path: Sequence[Part]) -> int:
@@ -226,11 +283,31 @@ def _path(order: WorkOrder, ask: int) -> tuple[Part, ...]:
     return tuple(part for part in parts if not isinstance(part, Literal) or part.tokens)
 
 
-def _sort(order: WorkOrder, anchors: list[Side], partners: list[Side], limits: Limits) -> Prepared:
+def _split(order: WorkOrder, sides: list[list[Side]]) -> tuple[WorkOrder, list[Side], list[Side]]:
+    """The order over pieces of its arguments, and those of both sides."""
+    count = len(order.anchors)
+    anchors, partners = ([side for each in some for side in each] for some in (sides[:count], sides[count:]))
+    if len(anchors) + len(partners) > len(sides):
+        numbers = [len(each) for each in sides]
+        order = rewrite(order, numbers[:count], numbers[count:])
+        columns = [[Argument(side.folder, side.slots) for side in some] for some in (anchors, partners)]
+        order = replace(order, anchors=tuple(columns[0]), partners=tuple(columns[1]))
+    return order, anchors, partners
+
+
+def _joined(sides: Sequence[Side]) -> tuple[Side, ...]:
+    """Sides for whole texts, and heads of such, in place of pieces that follow one another."""
+    last = [n for n in range(len(sides)) if n + 1 == len(sides) or sides[n + 1].number == 0]
+    return tuple(sides[n].head or sides[n] for n in last)
+
+
+def _sort(
+    order: WorkOrder, anchors: list[Side], partners: list[Side], folders: tuple[str, ...], limits: Limits
+) -> Prepared:
     paths = [_path(order, ask) for ask in range(len(order.asks))]
     rows = np.arange(order.anchor_count)
     if order.items:
-        plain = Prepared(order, tuple(anchors), tuple(partners), None, None, {}, 0)
+        plain = Prepared(order, folders, tuple(anchors), tuple(partners), None, None, {}, 0)
         for ask, path in enumerate(paths):
             ours = [part for part in path if not isinstance(part, Partner)]
             theirs = [part for part in path if isinstance(part, Partner)]
@@ -239,7 +316,7 @@ def _sort(order: WorkOrder, anchors: list[Side], partners: list[Side], limits: L
             right = plain.measure(theirs).lengths(others, others)
             check_lengths(order, ask, left, right, limits)
     fixed = [path[: fixed_parts(path)] for path in paths]
-    original = _ascending([anchors[argument].slots for argument in arguments_of(fixed[0])])
+    original = _ascending([anchors[argument] for argument in arguments_of(fixed[0])])
     anchors = [side.sorted(original) for side in anchors]
     groups: dict[tuple[int, ...], Groups] = {(): Groups(order.anchor_count)}
     for path in fixed:
@@ -252,11 +329,12 @@ def _sort(order: WorkOrder, anchors: list[Side], partners: list[Side], limits: L
     common = next(
         (n for n, parts in enumerate(zip(*fixed, strict=False)) if len(set(parts)) > 1), min(map(len, fixed))
     )
-    return Prepared(order, tuple(anchors), tuple(partners), original, pairs, groups, common)
+    return Prepared(order, folders, tuple(anchors), tuple(partners), original, pairs, groups, common)
 
 
-def _ascending(keys: Sequence[Slots]) -> Ints | None:
-    """The order that sorts rows by their keys, the first foremost; None where they are sorted."""
+def _ascending(sides: Sequence[Side]) -> Ints | None:
+    """The order that sorts rows by their segments, the first foremost; None where they are sorted."""
+    keys = [side.slots if side.ranks is None else side.ranks for side in _joined(sides)]
     if not keys:
         return None
     if len(keys) == 1:
@@ -266,8 +344,7 @@ def _ascending(keys: Sequence[Slots]) -> Ints | None:
 
 
 def _pairs(order: WorkOrder, path: Sequence[Part], partners: list[Side], original: Ints | None) -> PairList:
-    keys = [partners[part.argument].slots for part in path if isinstance(part, Partner)]
-    ranked = _ascending(list(keys))
+    ranked = _ascending([partners[part.argument] for part in path if isinstance(part, Partner)])
     count = order.partner_count
     if order.pairs is None:
         sequence = np.arange(count, dtype=np.int32) if ranked is None else ranked.astype(np.int32)

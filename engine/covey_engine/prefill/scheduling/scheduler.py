@@ -24,9 +24,11 @@ from covey_engine.prefill.scheduling.eviction import make_room
 from covey_engine.prefill.scheduling.flights import Flight, launch, restore
 from covey_engine.prefill.scheduling.jobs import Job, close_job, open_job, release_kinds
 from covey_engine.prefill.scheduling.kinds import Kinds
-from covey_engine.prefill.scheduling.orders import Column, Columns, Limits
+from covey_engine.prefill.scheduling.orders import Columns, Limits, StoredColumn
+from covey_engine.prefill.scheduling.prefixes import Rule
 from covey_engine.prefill.scheduling.prepare import Prepared, prepare, release
 from covey_engine.prefill.scheduling.reports import Report
+from covey_engine.prefill.scheduling.savings import found_before
 from covey_engine.prefill.scheduling.settling import land
 from covey_engine.prefill.scheduling.shares import Shares
 from covey_engine.prefill.scheduling.split import launch_part, remaining
@@ -39,14 +41,16 @@ _SMALLEST = 16
 class Scheduler:
     """The shared queue of all orders over one arena; not to be called from two threads at once, but for `prepare`."""
 
-    def __init__(self, limits: Limits, open_column: Callable[[str], Column]) -> None:
+    def __init__(
+        self, limits: Limits, open_column: Callable[[str], StoredColumn], rule: Rule | None = None
+    ) -> None:
         assert limits.arena >= limits.chunk > 0
         compile_kernels()
         self.limits = limits
         # The first addresses are scratch: one for each row of a chunk.
         self.arena = Arena(limits.chunk, limits.arena - limits.chunk)
         self._tree = Tree(self.arena)
-        self._columns = Columns(open_column)
+        self._columns = Columns(open_column, rule or Rule())
         self._kinds = Kinds()
         self._budget = limits.chunk
         self._drawer = Drawer(self._tree, self._budget)
@@ -220,6 +224,9 @@ class Scheduler:
         return draft
 
     def _begin_long(self, item: Batch) -> None:
+        saved = found_before(item, self._tree)
+        if saved:
+            item.job.figures += Figures(prefix_tokens_saved=saved)
         self._tree.hold(item.nodes, waiting=False)
         if item.held is not None:
             self._tree.release(item.held, waiting=False)
