@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from covey_engine.prefill.api import Figures, YesNo
 from covey_engine.prefill.chunk import Chunk
+from covey_engine.prefill.readout import Head
 from covey_engine.prefill.scheduling.orders import Limits
 from covey_engine.prefill.scheduling.scheduler import Scheduler
 from hypothesis import given, settings
@@ -23,19 +24,19 @@ def run(forest: Forest, expected: Expected) -> Figures:
     scheduler = Scheduler(Limits(forest.arena, forest.chunk, 1 << 20), forest.columns.__getitem__)
     orders = {scheduler.submit(order): index for index, order in enumerate(forest.orders)}
     total = Figures()
-    missing = dict(expected.margins)
+    missing = dict(expected.values)
     scheduler.finish_empty()
     for _ in range(10_000):
-        runner.set_answer_tokens(scheduler.answer_tokens)
+        runner.set_answer_tokens(*scheduler.head)
         chunk = scheduler.schedule()
         scheduler.check()
         if chunk is None:
             break
         for report in scheduler.settle(runner.run(chunk), 1.0):
             for answers in report.answers:
-                for item, margin in zip(answers.items.tolist(), answers.margins.tolist(), strict=True):
+                for item, value in zip(answers.items.tolist(), answers.values.tolist(), strict=True):
                     assert missing.pop((orders[report.ticket], answers.ask, item)) == pytest.approx(
-                        margin, abs=1e-5
+                        value, abs=1e-4
                     )
             assert report.progress.tokens_to_come >= 0
             if report.finished:
@@ -47,7 +48,7 @@ def run(forest: Forest, expected: Expected) -> Figures:
     assert scheduler.arena.free == scheduler.arena.total
     assert total.fresh_tokens == runner.embedded
     assert total.attention_pairs == runner.attention_pairs
-    assert total.prompts == len(expected.margins)
+    assert total.prompts == expected.prompts
     assert math.isclose(total.device_seconds, runner.chunks)
     return total
 
@@ -75,9 +76,9 @@ def disturb(forest: Forest, expected: Expected, random: Random) -> None:
     runner = FakeRunner(forest.arena, forest.chunk)
     scheduler = Scheduler(Limits(forest.arena, forest.chunk, 1 << 20), forest.columns.__getitem__)
     late, orders = list(enumerate(forest.orders)), dict[int, int]()
-    flying: deque[tuple[Chunk, tuple[int, ...]]] = deque()
+    flying: deque[tuple[Chunk, Head]] = deque()
     trouble = random.choice((0.0, 0.004, 0.02, 0.1))
-    missing, finished, dropped = dict(expected.margins), set[int](), set[int]()
+    missing, finished, dropped = dict(expected.values), set[int](), set[int]()
     while late or flying or scheduler.running:
         if late and random.random() < 0.3:
             index, order = late.pop(0)
@@ -99,16 +100,16 @@ def disturb(forest: Forest, expected: Expected, random: Random) -> None:
         chunk = scheduler.schedule() if len(flying) < random.randint(1, 2) else None
         scheduler.check()
         if chunk is not None:
-            flying.append((chunk, scheduler.answer_tokens))
+            flying.append((chunk, scheduler.head))
         elif flying:
-            chunk, tokens = flying.popleft()
-            runner.set_answer_tokens(tokens)
+            chunk, head = flying.popleft()
+            runner.set_answer_tokens(*head)
             for report in scheduler.settle(runner.run(chunk), 1.0):
                 assert report.ticket not in dropped | finished
                 for answers in report.answers:
-                    for item, margin in zip(answers.items.tolist(), answers.margins.tolist(), strict=True):
-                        margin_due = missing.pop((orders[report.ticket], answers.ask, item))
-                        assert margin == pytest.approx(margin_due, abs=1e-5)
+                    for item, value in zip(answers.items.tolist(), answers.values.tolist(), strict=True):
+                        due = missing.pop((orders[report.ticket], answers.ask, item))
+                        assert value == pytest.approx(due, abs=1e-4)
                 if report.finished:
                     finished.add(report.ticket)
             scheduler.check()

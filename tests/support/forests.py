@@ -13,6 +13,7 @@ from covey_engine.prefill.api import (
     Anchor,
     Argument,
     Ask,
+    Labels,
     Literal,
     Pairs,
     Part,
@@ -21,7 +22,7 @@ from covey_engine.prefill.api import (
     YesNo,
 )
 from hypothesis import strategies as st
-from support.fake_runner import plain_margin
+from support.fake_runner import plain_margin, plain_scores
 from support.memory_column import MemoryColumn
 
 READOUTS = (YesNo((3,), (4,)), YesNo((5, 6), (7,), 0.5), YesNo((3,), (4, 8), -3.0))
@@ -75,6 +76,8 @@ def tokens_of(key: tuple[object, ...], columns: dict[str, MemoryColumn]) -> tupl
     """The tokens of one segment."""
     if key[0] == "literal":
         return key[1]  # type: ignore[return-value]
+    if key[0] == "token":
+        return (key[1],)  # type: ignore[return-value]
     return tuple(columns[key[1]].tokens(key[2]).tolist())  # type: ignore[index,arg-type]
 
 
@@ -82,13 +85,15 @@ def tokens_of(key: tuple[object, ...], columns: dict[str, MemoryColumn]) -> tupl
 class Expected:
     """What plain evaluation of every prompt says.
 
-    margins: by (order, ask, item). prompt_tokens: by order. fresh_tokens: tokens of all distinct prefixes of whole
-    segments, where a column's texts without tokens count as one. slack: what computing each prefix that depends
-    on a partner for every prompt anew would add: those are shared within a chunk, and by the asks of one pair.
+    values: by (order, ask, item), a margin or scores. prompt_tokens: by order. fresh_tokens: tokens of all distinct
+    prefixes of whole segments, where a column's texts without tokens count as one. slack: what computing each prefix
+    that depends on a partner for every prompt anew would add: those are shared within a chunk, and by the asks of one
+    pair.
     """
 
-    margins: dict[tuple[int, int, int], float]
+    values: dict[tuple[int, int, int], float | list[float]]
     prompt_tokens: list[int]
+    prompts: int = 0
     fresh_tokens: int = 0
     slack: int = 0
 
@@ -99,6 +104,9 @@ def expect(orders: tuple[WorkOrder, ...], columns: dict[str, MemoryColumn]) -> E
     known: dict[tuple[object, ...], float] = {}
     seen: dict[tuple[tuple[object, ...], ...], int] = {}
     for index, order in enumerate(orders):
+        if isinstance(order.asks[0].readout, Labels):
+            _expect_labels(expected, index, order, columns, seen)
+            continue
         for item, anchor, partner in items(order):
             ask = 0
             while ask != DONE:
@@ -106,14 +114,41 @@ def expect(orders: tuple[WorkOrder, ...], columns: dict[str, MemoryColumn]) -> E
                 parts = [tokens_of(key, columns) for key in keys]
                 tokens = tuple(itertools.chain.from_iterable(parts))
                 readout = order.asks[ask].readout
+                assert isinstance(readout, YesNo)
                 if (tokens, readout) not in known:
                     known[tokens, readout] = plain_margin(tokens, readout)
                 margin = known[tokens, readout]
                 expected.prompt_tokens[index] += len(tokens)
-                expected.margins[index, ask, item] = margin
+                expected.prompts += 1
+                expected.values[index, ask, item] = margin
                 _count(expected, seen, keys, parts, _fixed(order, ask))
                 ask = order.asks[ask].on_true if margin > readout.zero_point else order.asks[ask].on_false
     return expected
+
+
+def _expect_labels(
+    expected: Expected,
+    index: int,
+    order: WorkOrder,
+    columns: dict[str, MemoryColumn],
+    seen: dict[tuple[tuple[object, ...], ...], int],
+) -> None:
+    known: dict[tuple[tuple[int, ...], Labels], list[float]] = {}
+    for item, anchor, partner in items(order):
+        for number, ask in enumerate(order.asks):
+            keys = path(order, number, anchor, partner)
+            tokens = tuple(itertools.chain.from_iterable(tokens_of(key, columns) for key in keys))
+            readout = ask.readout
+            assert isinstance(readout, Labels)
+            if (tokens, readout) not in known:
+                known[tokens, readout] = plain_scores(tokens, readout)
+            expected.values[index, number, item] = known[tokens, readout]
+            for node in sorted({label[:n] for label in readout.labels for n in range(len(label))}):
+                expected.prompts += 1
+                expected.prompt_tokens[index] += len(tokens) + len(node)
+                ours = [*keys, *(("token", token) for token in node)]
+                parts = [tokens_of(key, columns) for key in ours]
+                _count(expected, seen, ours, parts, _fixed(order, number))
 
 
 def _fixed(order: WorkOrder, ask: int) -> int:
@@ -182,8 +217,12 @@ def _order(random: Random, columns: dict[str, MemoryColumn], pool: list[Literal]
     prefix = tuple(random.choices(before, k=random.randint(0, 2)))
     count = random.randint(1, 3)
     asks = []
+    labels = random.random() < 0.3
     for index in range(count):
         suffix = (*random.choices(after, k=random.randint(0, 3)), random.choice(pool))
+        if labels:
+            asks.append(Ask(suffix, _labels(random, size)))
+            continue
         later = [DONE, *range(index + 1, count)]
         asks.append(Ask(suffix, random.choice(READOUTS), random.choice(later), random.choice(later)))
     pairs = None
@@ -197,9 +236,18 @@ def _order(random: Random, columns: dict[str, MemoryColumn], pool: list[Literal]
     return WorkOrder(str(random.randint(0, 1)), prefix, tuple(asks), anchors, partners, pairs)
 
 
+def _labels(random: Random, size: int) -> Labels:
+    """Labels of few different tokens, so that they begin alike; some of them equal."""
+    most = random.choice((1, 2, 2 + size))
+    return Labels(tuple(tuple(_tokens(random, 1, most, 4)) for _ in range(random.randint(1, 2 * size))))
+
+
 def _longest(order: WorkOrder, columns: dict[str, MemoryColumn]) -> int:
     lengths = [1]
     for _, anchor, partner in items(order):
         for ask in range(len(order.asks)):
-            lengths.append(sum(len(tokens_of(key, columns)) for key in path(order, ask, anchor, partner)))
+            readout = order.asks[ask].readout
+            label = max(map(len, readout.labels)) - 1 if isinstance(readout, Labels) else 0
+            keys = path(order, ask, anchor, partner)
+            lengths.append(label + sum(len(tokens_of(key, columns)) for key in keys))
     return max(lengths)

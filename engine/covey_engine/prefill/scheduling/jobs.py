@@ -17,6 +17,7 @@ from covey_engine.prefill.scheduling.compiled import Flags, Ints, kernel
 from covey_engine.prefill.scheduling.groups import Groups
 from covey_engine.prefill.scheduling.kinds import Kind, Kinds
 from covey_engine.prefill.scheduling.prepare import Measure, Prepared, Side, arguments_of, fixed_parts
+from covey_engine.prefill.scheduling.scores import Scores
 
 if TYPE_CHECKING:
     from covey_engine.prefill.scheduling.outline import Cell
@@ -77,7 +78,8 @@ class Job:
 
     fresh: rows that nobody has taken yet, `left` of them; cursor: where the next search for them begins. opened: rows
     of a join of which some pairs are still to be taken; ready: items whose next ask is known, in batches. unsettled:
-    items that are not done. to_come: an upper bound of the tokens to compute.
+    items that are not done. to_come: an upper bound of the tokens to compute. scores: of an ask for labels, what is
+    known of its items.
     """
 
     ticket: int
@@ -92,6 +94,7 @@ class Job:
     key_level: int
     key_groups: Groups | None
     common: Measure
+    scores: Scores | None
     cursor: int = 0
     opened: Open = field(default_factory=Open)
     ready: deque[Batch] = field(default_factory=deque)
@@ -170,6 +173,7 @@ def open_job(ticket: int, prepared: Prepared, kinds: Kinds) -> Job:
         key_level,
         key_groups,
         prepared.measure(prepared.paths[0][: prepared.common]),
+        None if prepared.trie is None else Scores(prepared.trie),
     )
     if key_groups is not None:
         paths[0].steps[key_level].kind.keyed.append(job)

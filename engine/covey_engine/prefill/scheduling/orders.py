@@ -12,7 +12,7 @@ from covey_storage.errors import StorageError
 from covey_storage.tokens import TokenColumn
 from numpy.typing import NDArray
 
-from covey_engine.prefill.api import DONE, Anchor, Part, Partner, WorkOrder
+from covey_engine.prefill.api import DONE, Anchor, Labels, Part, Partner, WorkOrder, YesNo
 from covey_engine.prefill.errors import EngineError
 
 
@@ -106,13 +106,29 @@ def check_shape(order: WorkOrder) -> None:
     if any(isinstance(part, Partner) for part in order.prefix):
         raise EngineError("the prefix of a work order cannot hold a partner")
     for index, ask in enumerate(order.asks):
-        if not ask.readout.yes or not ask.readout.no:
-            raise EngineError(f"ask {index} needs at least one yes and one no token")
+        _check_readout(order, index)
         for following in (ask.on_true, ask.on_false):
             if following != DONE and not index < following < len(order.asks):
                 raise EngineError(f"ask {index} goes on with ask {following}, which is not a later one")
         for part in order.prefix + ask.suffix:
             _check_part(part, order, index)
+
+
+def _check_readout(order: WorkOrder, index: int) -> None:
+    ask = order.asks[index]
+    match ask.readout:
+        case YesNo(yes, no):
+            if not yes or not no:
+                raise EngineError(f"ask {index} needs at least one yes and one no token")
+        case Labels(labels):
+            if not labels:
+                raise EngineError(f"ask {index} needs at least one label")
+            if () in labels:
+                raise EngineError(f"label {labels.index(())} of ask {index} has no tokens")
+            if not (ask.on_true == ask.on_false == DONE):
+                raise EngineError(f"ask {index} is for labels, which are neither true nor false")
+    if type(ask.readout) is not type(order.asks[0].readout):
+        raise EngineError("a work order is either for labels or for yes and no")
 
 
 def _check_pairs(order: WorkOrder) -> None:

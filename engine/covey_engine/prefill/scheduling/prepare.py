@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from covey_engine.prefill.api import Anchor, Argument, Literal, Part, Partner, WorkOrder
 from covey_engine.prefill.scheduling.compiled import Ints, IntsOut, Tokens, kernel
 from covey_engine.prefill.scheduling.groups import Groups, Slots
-from covey_engine.prefill.scheduling.orders import Column, Columns, Limits, check_lengths, check_shape
+from covey_engine.prefill.scheduling.orders import Column, Columns, Limits, check_lengths
+from covey_engine.prefill.scheduling.scores import Trie
 
 HOLLOW = -1
 """The slot that stands for all texts without tokens."""
@@ -130,7 +131,8 @@ class Prepared:
     """An order ready to be scheduled.
 
     anchors: by row, in the rows' order; partners: as submitted; original: each row's anchor, None where it is the
-    same; to_come: an upper bound of its tokens.
+    same; to_come: an upper bound of its tokens. Of an order for labels: ask: which of the submitted order's asks this
+    is; trie: the labels', whose nodes are among the partners.
     """
 
     order: WorkOrder
@@ -140,6 +142,8 @@ class Prepared:
     pairs: PairList | None
     groups: dict[tuple[int, ...], Groups]
     common: int
+    ask: int = 0
+    trie: Trie | None = None
 
     @cached_property
     def paths(self) -> tuple[tuple[Part, ...], ...]:
@@ -182,8 +186,7 @@ class Prepared:
 
 
 def prepare(order: WorkOrder, columns: Columns, limits: Limits) -> Prepared:
-    """Open an order's columns and sort its rows. Raises EngineError, in one line, where it can never run."""
-    check_shape(order)
+    """Open the columns of an order without contradictions and sort its rows. Raises EngineError where it cannot run."""
     arguments = order.anchors + order.partners
     opened: list[Column] = []
     try:
