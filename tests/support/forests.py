@@ -238,8 +238,8 @@ def _order(random: Random, columns: dict[str, MemoryColumn], pool: list[Literal]
 
 def _labels(random: Random, size: int) -> Labels:
     """Labels of few different tokens, so that they begin alike; some of them equal."""
-    most = random.choice((1, 2, 2 + size))
-    return Labels(tuple(tuple(_tokens(random, 1, most, 4)) for _ in range(random.randint(1, 2 * size))))
+    most = random.choice((1, 2, 4))
+    return Labels(tuple(tuple(_tokens(random, 1, most, 4)) for _ in range(random.randint(1, 1 + size))))
 
 
 def _longest(order: WorkOrder, columns: dict[str, MemoryColumn]) -> int:

@@ -1,4 +1,4 @@
-"""A step of the plan goes in, the state of every (question, item) comes out, by way of work orders."""
+"""A step of the plan goes in, what is found for every (question, item) comes out, by way of work orders."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from covey_planner.physical import AskStep, Question
+from numpy.typing import NDArray
 
-from covey_engine.operators.answers import FALSE, NOT_ASKED, NULL, TRUE, States
+from covey_engine.operators.answers import FALSE, NULL, TRUE, Found
 from covey_engine.operators.errors import QueryCancelled
 from covey_engine.operators.overflow import Round
 from covey_engine.operators.subjects import Subjects
@@ -20,7 +21,7 @@ from covey_engine.prefill import api
 from covey_engine.prefill.errors import Cancelled
 
 Observer = Callable[[AskStep, api.WorkOrder, api.Answers], None]
-"""Sees every margin of a query as it arrives, with its order; for measuring and checking."""
+"""Sees every margin and score of a query as it arrives, with its order; for measuring and checking."""
 
 
 @dataclass
@@ -58,16 +59,16 @@ class Asking:
         subjects: Subjects,
         rounds: Sequence[Round],
         row_failed: Callable[[Subjects, int, str], None],
-    ) -> list[States]:
-        """Run the rounds; returns the states of each question. Raises QueryCancelled and EngineError.
+    ) -> list[Found]:
+        """Run the rounds; returns what is found for each question. Raises QueryCancelled and EngineError.
 
         row_failed is called with an item that got no finite answer and the reason: it raises, or returns to
         make that answer NULL.
         """
-        states = [np.full(subjects.items, NOT_ASKED) for _ in step.questions]
+        found = [Found.of(question, subjects.items) for question in step.questions]
         for turn in rounds:
             for question in turn.unanswered:
-                states[question][slice(None) if turn.items is None else turn.items] = NULL
+                found[question].states[slice(None) if turn.items is None else turn.items] = NULL
             asked, asks = program(step.questions, template, self.readout, turn.unanswered)
             if not turn.subjects.items or not asks:
                 continue
@@ -75,12 +76,26 @@ class Asking:
             with closing(self._answers(step, order)) as arriving:
                 for answers in arriving:
                     items = answers.items if turn.items is None else turn.items[answers.items]
-                    failed = np.isnan(answers.margins)
+                    failed = np.isnan(answers.values.reshape(len(items), -1)[:, 0])
                     if failed.any():
                         row_failed(subjects, int(items[failed.argmax()]), answers.error or "no finite answer")
-                    found = np.where(answers.margins > self.readout.zero_point, TRUE, FALSE)
-                    states[asked[answers.ask]][items] = np.where(failed, NULL, found)
-        return states
+                    self._note(found[asked[answers.ask]], items, answers, failed)
+        return found
+
+    def _note(
+        self, found: Found, items: NDArray[np.int64], answers: api.Answers, failed: NDArray[np.bool_]
+    ) -> None:
+        """Read an order's answers as the question's."""
+        match found.kind:
+            case "boolean":
+                states = np.where(answers.margins > self.readout.zero_point, TRUE, FALSE)
+            case "score":
+                states = np.full(len(items), TRUE)
+                found.values[items] = probability(answers.margins, self.readout.zero_point)
+            case "label":
+                states = np.full(len(items), TRUE)
+                found.values[items] = answers.scores.argmax(axis=1)
+        found.states[items] = np.where(failed, NULL, states)
 
     def _answers(self, step: AskStep, order: api.WorkOrder) -> Generator[api.Answers]:
         """The order's answers as they come; an order that is not read to its end is cancelled."""
@@ -101,12 +116,19 @@ class Asking:
             raise
 
 
+def probability(margins: NDArray[np.float32], zero_point: float) -> NDArray[np.float64]:
+    """P(yes) of margins: 0.5 at the zero point, above which an answer is true."""
+    # The tangent does not overflow, however large a margin is.
+    return 0.5 + 0.5 * np.tanh((margins.astype(np.float64) - zero_point) / 2)
+
+
 def program(
     questions: Sequence[Question], template: Template, readout: api.YesNo, unanswered: frozenset[int]
 ) -> tuple[list[int], tuple[api.Ask, ...]]:
     """The ask program without the unanswered questions: the question of each ask, and the asks.
 
-    An unanswered question is NULL: it decides neither AND nor OR, so the program goes on wherever it can.
+    Questions for labels are put to every item. An unanswered question is NULL: it decides neither AND nor OR, so the
+    program goes on wherever it can.
     """
 
     def target(question: int) -> int:
@@ -120,6 +142,8 @@ def program(
         return [], ()
     asked = [i for i in range(entry, len(questions)) if i not in unanswered]
     place = {question: ask for ask, question in enumerate(asked)} | {api.DONE: api.DONE}
+    if template.labels[entry]:
+        return asked, tuple(api.Ask(template.suffixes[i], api.Labels(template.labels[i])) for i in asked)
     return asked, tuple(
         api.Ask(
             template.suffixes[i],
