@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -113,7 +114,7 @@ def measure(
     """The margin of each document of the column in this profile, and what they cost."""
     prompt = filter_prompt(parse_template(question + " {0}", 1), profile)
     step = AskStep(prompt.prefix, (Question("", prompt.suffix, ""),), Domain("", ()))
-    template = tokenize(step, lambda text: tokenizer.encode(text, special=True))
+    template = tokenize(step, partial(tokenizer.encode, special=True), tokenizer.encode)
     ask = api.Ask(template.suffixes[0], readout(profile, tokenizer))
     slots = np.arange(len(column), dtype=np.int32)
     order = api.WorkOrder("profiles", template.prefix, (ask,), (api.Argument(str(column.folder), slots),))

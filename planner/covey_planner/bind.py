@@ -30,7 +30,7 @@ from covey_planner.logical import (
     Not,
     Value,
 )
-from covey_planner.parse import SITE, Scan, Statement, site_number
+from covey_planner.parse import Scan, Statement, site_name, site_number
 from covey_planner.render import render
 from covey_planner.residual import Rewrites, grouped_query
 from covey_planner.scope import Catalog, Columns, Scope, describe, position_of
@@ -158,8 +158,9 @@ class _Binder:
             for node in list(copy.walk()):
                 number = site_number(node)
                 if number is not None:
-                    node.set("this", f"{SITE}{len(self.scan.sites)}")
-                    self.scan = replace(self.scan, sites=(*self.scan.sites, self.scan.sites[number]))
+                    site = self.scan.sites[number]
+                    node.set("this", site_name(len(self.scan.sites), site.function))
+                    self.scan = replace(self.scan, sites=(*self.scan.sites, site))
             column.replace(copy)
             for node in list(copy.walk()):
                 if site_number(node) is not None:
@@ -208,7 +209,14 @@ class _SelectBinder:
             case exp.Not() if self._binder._holds(node):
                 return Not(self._condition(node.this))
             case _ if site_number(node) is not None:
-                return Ask(self._row_call(node))
+                call = self._row_call(node)
+                if call.kind != "boolean":
+                    function = self._binder.scan.sites[call.site].function
+                    what = "a number" if call.kind == "score" else "a label"
+                    raise BindError(
+                        f"{function} gives {what}, which is no condition: compare it", call.position
+                    )
+                return Ask(call)
         calls, blocks = self._split(node) if self._binder._holds(node) else ([], [])
         copy = node.copy()
         if not (calls or blocks):
@@ -326,8 +334,9 @@ class _SelectBinder:
             return render(node)
         copy = node.copy()
         for part in copy.walk():
-            if site_number(part) is not None:
-                part.set("this", SITE)
+            number = site_number(part)
+            if number is not None:
+                part.set("this", self._binder.scan.sites[number].function)
         return render(copy, copy=False)
 
 

@@ -11,9 +11,11 @@ from sqlglot import exp
 
 from covey_planner.columns import qualify
 from covey_planner.errors import BindError, PlanError, Position, Unsupported
-from covey_planner.functions import AGGREGATES
+from covey_planner.functions import AGGREGATES, CLASSIFY, LABEL, SCORE
+from covey_planner.labels import OPTIONS, Labels, categories, sentiments
 from covey_planner.logical import Argument, Call
 from covey_planner.parse import Scan, Site, site_number
+from covey_planner.physical import Kind
 from covey_planner.prompts import Template, parse_template
 from covey_planner.render import render
 from covey_planner.scope import Scope, position_of
@@ -33,15 +35,26 @@ def bind_call(node: exp.Expr, scan: Scan, scope: Scope, type_of: TypeOf) -> Call
     site = scan.sites[number]
     if node.find_ancestor(exp.Lambda) is not None:
         raise Unsupported(f"{site.function} inside a lambda is not supported", site.position)
-    values, options = _split_options(node.expressions, site)
-    template, written = _template(values, site)
+    choosing = site.function in CLASSIFY
+    values, options = _split_options(node.expressions, site, OPTIONS if choosing else ())
+    labels = None
+    if choosing:
+        values, labels = categories(values, options, site, scan.unbound)
+    elif site.function in LABEL:
+        labels = sentiments(values, site)
+    template, written = _template(values, site) if labels is None else _choice(values, labels, site)
     arguments = tuple(_argument(expr, n, site, scan, scope, type_of) for n, expr in enumerate(written))
     anchor = _anchor(options, arguments, site)
-    return Call(number, scan.sql[site.start : site.end], template, arguments, site.position, anchor)
+    kind: Kind = "label" if labels is not None else "score" if site.function in SCORE else "boolean"
+    text, names = scan.sql[site.start : site.end], labels.names if labels is not None else ()
+    return Call(number, text, template, arguments, site.position, anchor, kind, names)
 
 
-def _split_options(args: Sequence[exp.Expr], site: Site) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
-    """Positional values, and options given as a trailing `{…}` or as `name => value`."""
+def _split_options(
+    args: Sequence[exp.Expr], site: Site, more: Sequence[str]
+) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
+    """Positional values, and options given as a trailing `{…}` or as `name => value`. more: names of options."""
+    known = (*_OPTIONS, *more)
     values: list[exp.Expr] = []
     options: dict[str, exp.Expr] = {}
     for at, arg in enumerate(args):
@@ -54,11 +67,11 @@ def _split_options(args: Sequence[exp.Expr], site: Site) -> tuple[list[exp.Expr]
             values.append(arg)
         for pair in pairs:
             name = pair.this.name.lower()
-            if name == "prompt" and not values:
+            if name in {"prompt", *(["input"] if more else [])} and not values:
                 values.append(pair.expression)
-            elif name not in _OPTIONS:
+            elif name not in known:
                 raise BindError(
-                    f"{site.function} has no option {name!r} (there is {', '.join(_OPTIONS)})",
+                    f"{site.function} has no option {name!r} (there is {', '.join(known)})",
                     _at(pair, site),
                 )
             elif name == "selectivity" and not _is_share(pair.expression):
@@ -106,6 +119,22 @@ def _template(values: list[exp.Expr], site: Site) -> tuple[Template, list[exp.Ex
                 _at(first, site),
             )
     raise AssertionError("every list of values is matched")
+
+
+def _choice(values: list[exp.Expr], labels: Labels, site: Site) -> tuple[Template, list[exp.Expr]]:
+    """The template and its arguments of a call that chooses a label."""
+    match [value.unnest() if isinstance(value, exp.Paren) else value for value in values]:
+        case [exp.Anonymous() as prompt] if str(prompt.this).upper() == "PROMPT":
+            template, written = _prompt(prompt, site)
+        case [exp.Tuple() as parts]:
+            template, written = _tuple(parts, site)
+        case [exp.Expr() as only]:
+            if _text(only) is not None:
+                raise BindError(
+                    f"{site.function} is about no column: its value is a literal", _at(only, site)
+                )
+            return Template((labels.words + "\n", 0)), [only]
+    return Template((*template.parts, "\n" + labels.words)), written
 
 
 def _prompt(prompt: exp.Anonymous, site: Site) -> tuple[Template, list[exp.Expr]]:

@@ -13,6 +13,15 @@ MENTION = re.compile(r"\bAI\s*(?:\.\s*[A-Z_]+|_[A-Z_]+)\s*\(", re.IGNORECASE)
 BOOLEAN = frozenset({"AI_FILTER", "AI.IF"})
 """Answered by yes or no."""
 
+SCORE = frozenset({"AI_SCORE", "AI.SCORE"})
+"""Answered by the probability of yes."""
+
+CLASSIFY = frozenset({"AI_CLASSIFY", "AI.CLASSIFY"})
+"""Answered by one of the labels given."""
+
+LABEL = CLASSIFY | {"AI_SENTIMENT"}
+"""Answered by one of some labels."""
+
 _ASK = "ask yes/no questions with AI_FILTER instead"
 _LIST = "aggregate the rows that AI_FILTER selects with string_agg or list instead"
 GENERATING: Mapping[str, str] = {
@@ -40,18 +49,13 @@ GENERATING: Mapping[str, str] = {
 
 _FILTER = "use AI_FILTER"
 NOT_YET: Mapping[str, str] = {
-    "AI_SCORE": _FILTER,
-    "AI.SCORE": "use AI.IF",
-    "AI_CLASSIFY": "use one AI_FILTER per label",
-    "AI.CLASSIFY": "use one AI.IF per label",
-    "AI_SENTIMENT": _FILTER,
     "AI_COUNT_TOKENS": "use length",
     "AI_SIMILARITY": _FILTER,
     "AI_EMBED": _FILTER,
 }
 """Functions that are not answered yet, and what comes nearest."""
 
-KNOWN = BOOLEAN | GENERATING.keys() | NOT_YET.keys()
+KNOWN = BOOLEAN | SCORE | LABEL | GENERATING.keys() | NOT_YET.keys()
 
 AGGREGATES = frozenset(
     [

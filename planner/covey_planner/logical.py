@@ -14,6 +14,7 @@ from typing import Literal
 from sqlglot import exp
 
 from covey_planner.errors import Position
+from covey_planner.physical import Kind
 from covey_planner.prompts import Template
 from covey_planner.render import render
 
@@ -42,7 +43,10 @@ class Argument:
 
 @dataclass(frozen=True)
 class Call:
-    """An AI call site. anchor: the relation that must be the anchor of a join, where an option pins it."""
+    """An AI call site. anchor: the relation that must be the anchor of a join, where an option pins it.
+
+    kind: what its answer is; labels: those of which a label's is one, "" for a parameter without a value.
+    """
 
     site: int
     text: str
@@ -50,11 +54,13 @@ class Call:
     arguments: tuple[Argument, ...]
     position: Position
     anchor: str | None = None
+    kind: Kind = "boolean"
+    labels: tuple[str, ...] = ()
 
     @cached_property
     def identity(self) -> tuple[object, ...]:
         """Equal for two sites that ask the same question about the same expressions."""
-        return (self.template, self.arguments_identity, self.anchor)
+        return (self.template, self.arguments_identity, self.anchor, self.kind, self.labels)
 
     @cached_property
     def arguments_identity(self) -> tuple[str, ...]:

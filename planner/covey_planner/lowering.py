@@ -161,10 +161,12 @@ class _Lowering:
         ]
 
     def _links(self, condition: Condition, form: str = "{}") -> list[Link]:
-        """A condition as a predicate for domain queries; none where it changes from one query to the next."""
+        """A condition as a predicate for domain queries; none where it changes from one query to the next, or holds
+        an answer that they cannot look up.
+        """
         exprs = [leaf.expr for leaf in leaves(condition) if isinstance(leaf, Cheap | Mixed)]
         subquery = any(expr.find(exp.Query) is not None for expr in exprs)
-        if any(volatile(expr) is not None for expr in exprs):
+        if any(volatile(expr) is not None or self._open(expr) for expr in exprs):
             return []
         return [Link(form.format(self._truth(condition)), relations_of(condition), subquery)]
 
@@ -200,7 +202,10 @@ class _Lowering:
                     self.block(block, frame.reach(guards))
                 for value in wanted:
                     answers = self.steps.value(frame.reach([*guards, *self._guards([value])]), value.call)
-                    self.rewrites.sites[value.call.site] = answers.value(self._alias())
+                    if value.call.kind == "boolean":
+                        self.rewrites.sites[value.call.site] = answers.value(self._alias())
+                    else:
+                        self._answer_rows(frame, [value], answers)
 
     def _program(
         self,
@@ -261,9 +266,9 @@ class _Lowering:
         ]
 
     def _open(self, expr: exp.Expr) -> bool:
-        """Whether an expression holds a call that is not answered yet."""
+        """Whether an expression holds a call that is not answered yet, or whose answer only the residual finds."""
         numbers = [number for part in expr.walk() if (number := site_number(part)) is not None]
-        return any(number not in self.rewrites.sites for number in numbers)
+        return any(not self.rewrites.sites.get(number) for number in numbers)
 
     def _row_values(self, frame: _Frame, wanted: Sequence[Value]) -> None:
         """Answers for the clauses after WHERE: one step for questions about the same documents of the same rows.
@@ -300,8 +305,10 @@ class _Lowering:
     def _answer_rows(self, frame: _Frame, group: Sequence[Value], answers: Answers) -> None:
         """Note where a question's answers are looked up, and where the residual finds them joined in."""
         call, alias = group[0].call, self._alias()
-        self.rewrites.sites.update({value.call.site: answers.value(alias) for value in group})
-        if not (call.relations <= frame.source.relations and frame.insertable):
+        joined = call.relations <= frame.source.relations and frame.insertable
+        text = self._lookup(answers, alias) if not joined or call.kind != "score" else ""
+        self.rewrites.sites.update({value.call.site: text for value in group})
+        if not joined:
             return
         insertion = Insertion("LEFT", answers, alias, -1)
         self.rewrites.insertions.setdefault(frame.block.number, []).append(insertion)
@@ -311,8 +318,18 @@ class _Lowering:
         """Answers about groups: one step a question, looked up by group."""
         for group in _same_calls(wanted):
             answers = self._grouped(frame, group[0].call, self._guards(group))
-            text = answers.value(self._alias())
+            text = self._lookup(answers, self._alias())
             self.rewrites.sites.update({value.call.site: text for value in group})
+
+    def _lookup(self, answers: Answers, alias: str) -> str:
+        """An answer as a value where no answer table is joined in."""
+        if answers.call.kind == "score":
+            raise Unsupported(
+                f"{answers.call.text.partition('(')[0].strip()} at this place is not supported; "
+                "compute it in a subquery first",
+                answers.call.position,
+            )
+        return answers.value(alias)
 
     def _grouped(self, frame: _Frame, call: Call, guards: Sequence[Link]) -> Answers:
         """A question about groups: its domain is the SELECT itself, up to HAVING."""

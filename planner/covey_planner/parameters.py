@@ -143,6 +143,8 @@ def literal(value: object, position: Position | None = None) -> str:
         case datetime.timedelta():
             micros = (value.days * 86400 + value.seconds) * 1_000_000 + value.microseconds
             return f"to_microseconds({micros})"
+        case list() | tuple():
+            return f"[{', '.join(literal(item, position) for item in value)}]"
         case uuid.UUID():
             return f"CAST('{value}' AS UUID)"
         case _:

@@ -17,10 +17,11 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from covey_planner.errors import BindError, ParseError, Position, Unsupported
-from covey_planner.functions import GENERATING, KNOWN, MENTION, NOT_YET
+from covey_planner.functions import GENERATING, KNOWN, LABEL, MENTION, NOT_YET, SCORE
 from covey_planner.parameters import Placeholder, find_placeholders
 
 SITE = "__covey_call_"
+_TYPES = {"b": "BOOLEAN", "d": "DOUBLE", "v": "VARCHAR"}
 RESERVED = "__covey_"
 _EXPLAIN = re.compile(
     r"\A(\s*)EXPLAIN\b(?:\s*(ANALYZE\b|VERBOSE\b|\([^)]*\)(?=\s*(?:SELECT|WITH|FROM)\b)))?", re.IGNORECASE
@@ -32,24 +33,34 @@ _QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenTyp
 
 @dataclass(frozen=True)
 class Site:
-    """An AI call as written: its number in the text, its function, and where it stands."""
+    """An AI call as written: its number in the text, its function, the type of its answer, and where it stands."""
 
     number: int
     function: str
+    type: str
     start: int
     end: int
     position: Position
 
+    @property
+    def null(self) -> str:
+        """NULL of its type, as SQL."""
+        return f"CAST(NULL AS {self.type})"
+
 
 @dataclass(frozen=True)
 class Scan:
-    """What the tokens tell: AI calls, parameters, and which kind of statement it is."""
+    """What the tokens tell: AI calls, parameters, and which kind of statement it is.
+
+    unbound: its parameters have no values, and are read as typed NULLs.
+    """
 
     sql: str
     tokens: tuple[Token, ...]
     sites: tuple[Site, ...]
     placeholders: tuple[Placeholder, ...]
     explain: bool
+    unbound: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,8 +114,18 @@ def parse(scanned: Scan, literals: Sequence[str], dialect: str = "duckdb") -> St
 def site_number(node: exp.Expr) -> int | None:
     """The number of the AI call that this node is, or None."""
     if isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.startswith(SITE):
-        return int(node.this[len(SITE) :])
+        return int(node.this[len(SITE) : -1])
     return None
+
+
+def site_name(number: int, function: str) -> str:
+    """What the call at a site is named in the tree: its number, and a letter for the type of its answer."""
+    return f"{SITE}{number}{'d' if function in SCORE else 'v' if function in LABEL else 'b'}"
+
+
+def site_null(node: exp.Expr) -> str:
+    """NULL of the type of the AI call that this node is, as SQL."""
+    return f"CAST(NULL AS {_TYPES[str(node.this)[-1]]})"
 
 
 def splice(sql: str, changes: Sequence[tuple[int, int, str]]) -> str:
@@ -123,7 +144,7 @@ def describe_text(scanned: Scan, literals: Sequence[str]) -> str:
 
     Projections that hold an AI call and have no alias keep their text as the name.
     """
-    changes = [(site.start, site.end, "CAST(NULL AS BOOLEAN)") for site in scanned.sites]
+    changes = [(site.start, site.end, site.null) for site in scanned.sites]
     changes += [
         (place.start, place.end, text)
         for place, text in zip(scanned.placeholders, literals, strict=True)
@@ -227,7 +248,7 @@ def _find_sites(sql: str, tokens: Sequence[Token]) -> tuple[list[Token], tuple[S
             out.append(
                 Token(
                     TokenType.VAR,
-                    f"{SITE}{len(found)}",
+                    site_name(len(found), name),
                     token.line,
                     token.col,
                     token.start,
@@ -251,7 +272,8 @@ def _find_sites(sql: str, tokens: Sequence[Token]) -> tuple[list[Token], tuple[S
         if end < 0:
             raise ParseError(f"{name} has no closing parenthesis", token_position(token))
     sites = [
-        Site(n, name, token.start, end, token_position(token)) for n, (name, token, end) in enumerate(found)
+        Site(n, name, _TYPES[site_name(n, name)[-1]], token.start, end, token_position(token))
+        for n, (name, token, end) in enumerate(found)
     ]
     return out, tuple(sites)
 

@@ -42,6 +42,9 @@ class PartnerText:
 
 Segment = Text | AnchorText | PartnerText
 
+Kind = Literal["boolean", "score", "label"]
+"""What an answer is: true or false, the probability of true, one of some labels."""
+
 
 @dataclass(frozen=True)
 class TextArgument:
@@ -73,8 +76,10 @@ class Question:
     """One AI call site: its prompt after the shared prefix, and the answer table it fills.
 
     answers: name of the table to create, columns k0, k1, … (the anchor's keys, then the partner's) and
-    `answer` BOOLEAN. keep: "true" stores only rows with a true answer (enough where NULL and false reject
-    alike), "all" every row. on_true, on_false: index of the next question of the step, or -1, or MATCH.
+    `answer`: BOOLEAN, DOUBLE (the probability of yes) or VARCHAR (one of the labels) by kind. keep: "true" stores
+    only rows with a true answer (enough where NULL and false reject alike), "all" every row. on_true, on_false:
+    index of the next question of the step, or -1, or MATCH; the questions of a step are all for labels or none is.
+    labels: of kind "label", each with the text by which the model says it, and `end`, the text after any of them.
     """
 
     call: str
@@ -83,6 +88,9 @@ class Question:
     keep: Literal["true", "all"] = "true"
     on_true: int = -1
     on_false: int = -1
+    kind: Kind = "boolean"
+    labels: tuple[tuple[str, str], ...] = ()
+    end: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlglot import exp
@@ -94,6 +94,7 @@ def _plan(
     keys = parameter_keys(scanned.placeholders)
     types = infer_types(scanned.tokens, scanned.placeholders, catalog) if keys else {}
     unbound = bool(keys) and not parameters
+    scanned = replace(scanned, unbound=unbound)
     texts = (
         tuple(f"CAST(NULL AS {types[place.key]})" for place in scanned.placeholders)
         if unbound

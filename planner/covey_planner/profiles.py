@@ -93,7 +93,8 @@ class PromptProfile:
     """How a model is asked and how it answers.
 
     yes, no: texts of exactly one token each, read as the answer. zero_point: an answer is true where the
-    margin is above it. default: the family's profile unless another is named.
+    margin is above it. default: the family's profile unless another is named. instructions: the texts in system
+    message and forms that ask for yes or no; a question for a label is asked without them.
     """
 
     name: str
@@ -110,6 +111,7 @@ class PromptProfile:
     filter: FilterForm = field(default_factory=FilterForm)
     join: JoinForm = field(default_factory=JoinForm)
     examples: tuple[Example, ...] = ()
+    instructions: tuple[str, ...] = ()
 
 
 def profile_names() -> tuple[str, ...]:

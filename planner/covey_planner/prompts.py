@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from covey_planner.errors import BindError, Position
 from covey_planner.physical import AnchorText, PartnerText, Segment, Text
@@ -153,6 +153,38 @@ def join_prompt(
     pieces.append(form.close)
     tail = "" if form.form == "short" else chat.user_end + chat.assistant_start
     return _cut(pieces, question, tail + form.cue)
+
+
+def for_labels(profile: PromptProfile) -> PromptProfile:
+    """The profile for questions whose answer is a label: nothing in it asks for, or shows, a yes or a no."""
+
+    def without(text: str) -> str:
+        for instruction in profile.instructions:
+            text = text.replace(instruction, "")
+        return text
+
+    filter_, join = profile.filter, profile.join
+    return replace(
+        profile,
+        system=without(profile.system),
+        filter=replace(filter_, before=without(filter_.before), after=without(filter_.after)),
+        join=replace(
+            join, before=without(join.before), between=without(join.between), close=without(join.close)
+        ),
+        examples=(),
+    )
+
+
+def spoken_labels(
+    labels: Sequence[str], suffix: Sequence[Segment], profile: PromptProfile
+) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Each label with the text by which the model says it after a prompt, and what ends its answer.
+
+    With its end, a label that another one begins with is not the likelier for that.
+    """
+    last = suffix[-1] if suffix else Text("")
+    lead = "" if isinstance(last, Text) and last.text[-1:].isspace() else " "
+    return tuple((label, lead + label) for label in labels), profile.chat.turn_end.strip() or "\n"
 
 
 def messages(template: Template, profile: PromptProfile, texts: Sequence[str]) -> list[dict[str, str]]:

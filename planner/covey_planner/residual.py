@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from covey_planner.domains import key
 from covey_planner.logical import BLOCK, Call
-from covey_planner.parse import site_number
+from covey_planner.parse import site_null, site_number
 from covey_planner.render import render
-from covey_planner.sources import TYPED_NULL, is_comma
+from covey_planner.sources import is_comma
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,12 @@ class Answers:
         No correlated subquery: DuckDB evaluates those once for values that are equal, and equal values
         (0.0 and -0.0, or texts under a collation) may have different keys.
         """
+        if self.call.labels:
+            own = ", ".join(self.keys)
+            names = ", ".join(f"{alias}_{n}" for n in range(len(self.order)))
+            found = f"({own}) IN (SELECT {names} FROM {self.aliased(alias)} WHERE {alias}_answer = {{0}})"
+            texts = [f"'{label}'" for label in (name.replace("'", "''") for name in self.call.labels)]
+            return f"CASE {' '.join(f'WHEN {found.format(text)} THEN {text}' for text in texts)} END"
         true, false = self.is_answer(True, alias), self.is_answer(False, alias)
         return f"CASE WHEN {true} THEN TRUE WHEN {false} THEN FALSE END"
 
@@ -83,7 +89,9 @@ class Insertion:
 
 @dataclass
 class Rewrites:
-    """What is known so far: the text for each answered site, and the answer tables joined into each block."""
+    """What is known so far: the text for each answered site ("" where only the residual has one), and the answer
+    tables joined into each block.
+    """
 
     sites: dict[int, str] = field(default_factory=dict)
     insertions: dict[int, list[Insertion]] = field(default_factory=dict)
@@ -96,7 +104,7 @@ class Rewrites:
         for part in list(holder.walk()):
             number = site_number(part)
             if number is not None:
-                part.replace(exp.Var(this=self.sites.get(number, TYPED_NULL)))
+                part.replace(exp.Var(this=self.sites.get(number) or site_null(part)))
             elif isinstance(part, exp.Select) and part.meta_get(BLOCK) in self.insertions:
                 insert(part, self.insertions[part.meta_get(BLOCK)])
         copy: exp.Expr = holder.this

@@ -15,12 +15,10 @@ from sqlglot import exp
 from covey_planner.columns import qualify
 from covey_planner.errors import BindError, Unsupported
 from covey_planner.logical import Attached, Item, Source
-from covey_planner.parse import quote, site_number
+from covey_planner.parse import quote, site_null, site_number
 from covey_planner.render import render
 from covey_planner.scope import Catalog, Columns, Relation, Scope, describe, position_of
 from covey_planner.volatile import shown, volatile
-
-TYPED_NULL = "CAST(NULL AS BOOLEAN)"
 
 
 @dataclass
@@ -35,7 +33,7 @@ class FromClause:
 def without_calls(node: exp.Expr) -> exp.Expr:
     """A copy in which each AI call is a typed NULL."""
     return node.copy().transform(
-        lambda n: exp.Var(this=TYPED_NULL) if site_number(n) is not None else n, copy=False
+        lambda n: exp.Var(this=site_null(n)) if site_number(n) is not None else n, copy=False
     )
 
 

@@ -17,7 +17,7 @@ from covey_planner.ending import Ending
 from covey_planner.logical import Argument, Call
 from covey_planner.physical import MATCH, AskStep, Domain, Question
 from covey_planner.profiles import PromptProfile
-from covey_planner.prompts import Prompt, filter_prompt, join_prompt
+from covey_planner.prompts import Prompt, filter_prompt, for_labels, join_prompt, spoken_labels
 from covey_planner.residual import Answers
 
 GroupedQuery = Callable[[Sequence[str]], str]
@@ -126,7 +126,11 @@ class Steps:
     def _question(self, call: Call, table: str, keep_all: bool, decision: Decision | None = None) -> Question:
         on_true, on_false = (decision.on_true, decision.on_false) if decision is not None else (-1, -1)
         suffix = self._prompt(call).suffix
-        return Question(call.text, suffix, table, "all" if keep_all else "true", on_true, on_false)
+        question = Question(call.text, suffix, table, "all" if keep_all else "true", on_true, on_false)
+        if call.kind == "label":
+            labels, end = spoken_labels(call.labels, suffix, self._profile)
+            return replace(question, kind="label", labels=labels, end=end)
+        return replace(question, kind=call.kind)
 
     def _prior(self, call: Call) -> tuple[str, ...]:
         """Tables that hold answers of the same question; pairs are not left out one by one."""
@@ -137,9 +141,10 @@ class Steps:
 
     def _prompt(self, call: Call) -> Prompt:
         anchors, partners = call.sides
+        profile = for_labels(self._profile) if call.kind == "label" else self._profile
         if partners:
-            return join_prompt(call.template, self._profile, anchors, partners)
-        return filter_prompt(call.template, self._profile)
+            return join_prompt(call.template, profile, anchors, partners)
+        return filter_prompt(call.template, profile)
 
     def _table(self) -> str:
         self._tables += 1
@@ -158,4 +163,4 @@ def _sides(call: Call) -> tuple[list[Argument], list[Argument]]:
 
 def _question(call: Call) -> object:
     """Equal for calls whose prompts are equal wherever the values are."""
-    return (call.template, call.sides)
+    return (call.template, call.sides, call.kind, call.labels)

@@ -133,7 +133,7 @@ def test_completion_knows_names_keywords_and_commands() -> None:
     assert complete("select pri") == ["priority"]
     assert complete("SEL") == ["SELECT"]
     assert complete("sel") == ["select"]
-    assert complete("select AI_") == ["AI_FILTER"]
+    assert complete("select AI_") == ["AI_CLASSIFY", "AI_FILTER", "AI_SCORE", "AI_SENTIMENT"]
     assert complete("\\t") == ["\\timing"]
     assert complete("select 'it''s tick") == []
     assert complete("select 'done', tick") == ["tickets"]

@@ -47,8 +47,8 @@ class Spy:
         self.arena_tokens = runner.arena_tokens
         self.embedded = 0
 
-    def set_answer_tokens(self, ids: tuple[int, ...]) -> None:
-        self._runner.set_answer_tokens(ids)
+    def set_answer_tokens(self, ids: tuple[int, ...], normalizer: bool = False) -> None:
+        self._runner.set_answer_tokens(ids, normalizer)
 
     def launch(self, chunk: Chunk) -> Pending:
         self.embedded += len(chunk)

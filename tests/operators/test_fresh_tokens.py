@@ -9,6 +9,7 @@ import pytest
 from covey_engine.operators.executor import Executor
 from covey_engine.prefill.process.local import LocalEngine
 from covey_planner.physical import AnchorText, AskStep, PartnerText, Question, Segment, Text
+from covey_planner.plan import PlanOptions, plan
 from covey_planner.profiles import load_profile
 from covey_planner.prompts import Prompt, filter_prompt, join_prompt, parse_template
 from covey_storage.catalog import Database
@@ -95,6 +96,29 @@ def test_question_first(
     assert rows(result) == [(2 * DOCUMENTS,)]
     assert result.figures().fresh_tokens == runner.embedded == fresh
     assert result.figures().prefix_tokens_saved == 2 * ALIKE
+
+
+def test_labels(
+    executor: Executor, runner: FakeRunner, tokenizer: Tokenizer, cursor: duckdb.DuckDBPyConnection
+) -> None:
+    """Two sets of labels asked of a document: the document once, and each distinct inner token of the labels."""
+    sql = "SELECT AI_CLASSIFY(body, ['letter', 'less', 'number']), AI_SENTIMENT(body) FROM docs"
+    profile = load_profile("smollm2_document_first")
+    planned = plan(sql, executor.database, PlanOptions(profile))
+    result = start(executor, planned, cursor)
+    assert len(rows(result)) == 63
+    (step,) = planned.physical.steps
+    at = step.prefix.index(AnchorText())
+    fresh = length(tokenizer, step.prefix[:at]) + document_tokens(cursor)
+    fresh += DOCUMENTS * length(tokenizer, step.prefix[at:])
+    for question in step.questions:
+        end = tokenizer.encode(question.end, special=True)
+        labels = [tokenizer.encode(text) + end for _, text in question.labels]
+        inner = {label[:n] for label in labels for n in range(1, len(label))}
+        assert len(inner) < sum(len(label) - 1 for label in labels)
+        fresh += DOCUMENTS * (length(tokenizer, question.suffix) + len(inner))
+    assert result.figures().fresh_tokens == runner.embedded == fresh
+    assert result.figures().recomputed_tokens == 0
 
 
 @pytest.mark.parametrize("profile", ["smollm2_document_first", "smollm2_question_first", "smollm2_short"])

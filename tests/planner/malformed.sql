@@ -121,11 +121,65 @@ SELECT AI.GENERATE_BOOL(('x', body)) FROM tickets
 SELECT AI_EXTRACT(body, ['a']) FROM tickets
 -> Unsupported: AI_EXTRACT generates text, which is not supported by a prefill-only engine; select rows with AI_FILTER and cut the text with regexp_extract instead (line 1:8)
 
-SELECT id FROM tickets ORDER BY AI_SCORE('a?', body)
--> Unsupported: AI_SCORE is not supported yet; use AI_FILTER instead (line 1:33)
+SELECT id FROM tickets ORDER BY AI_SIMILARITY(body, title)
+-> Unsupported: AI_SIMILARITY is not supported yet; use AI_FILTER instead (line 1:33)
 
-SELECT AI_CLASSIFY(body, ['a', 'b']) FROM tickets
--> Unsupported: AI_CLASSIFY is not supported yet; use one AI_FILTER per label instead (line 1:8)
+SELECT AI_CLASSIFY(body) FROM tickets
+-> BindError: AI_CLASSIFY needs its labels: AI_CLASSIFY(column, ['first', 'second']) (line 1:8)
+
+SELECT AI_CLASSIFY(body, note) FROM tickets
+-> BindError: the labels of AI_CLASSIFY must be a list of string literals: ['first', 'second'] (line 1:26)
+
+SELECT AI_CLASSIFY(body, []) FROM tickets
+-> BindError: AI_CLASSIFY needs at least two labels to choose from (line 1:8)
+
+SELECT AI_CLASSIFY(body, ['a']) FROM tickets
+-> BindError: AI_CLASSIFY needs at least two labels to choose from (line 1:27)
+
+SELECT AI_CLASSIFY(body, ['a', 'b', ' a ']) FROM tickets
+-> BindError: label 'a' of AI_CLASSIFY is given twice (line 1:37)
+
+SELECT AI_CLASSIFY(body, ['a', NULL]) FROM tickets
+-> BindError: label 2 of AI_CLASSIFY is no string literal (line 1:8)
+
+SELECT AI_CLASSIFY(body, ['a', note]) FROM tickets
+-> BindError: label 2 of AI_CLASSIFY is no string literal (line 1:32)
+
+SELECT AI_CLASSIFY(body, ['', 'b']) FROM tickets
+-> BindError: label 1 of AI_CLASSIFY is empty (line 1:27)
+
+SELECT AI_CLASSIFY(body, [{'label': 'a', 'colour': 'b'}, 'c']) FROM tickets
+-> BindError: label 1 of AI_CLASSIFY must have a label and may have a description, nothing else (line 1:37)
+
+SELECT AI_CLASSIFY('a', ['a', 'b']) FROM tickets
+-> BindError: AI_CLASSIFY is about no column: its value is a literal (line 1:20)
+
+SELECT AI_CLASSIFY(body, note, ['a', 'b']) FROM tickets
+-> BindError: AI_CLASSIFY takes one value and its labels; for more values, write AI_CLASSIFY(PROMPT('… {0} … {1} …', a, b), ['first', 'second']) (line 1:8)
+
+SELECT AI_CLASSIFY(body, ['a', 'b'], {'output_mode': 'multi'}) FROM tickets
+-> Unsupported: AI_CLASSIFY gives one label a value, output_mode 'single'; ask for several with one AI_FILTER per label (line 1:54)
+
+SELECT AI.CLASSIFY(body, categories => ['a', 'b'], examples => [('x', 'a')]) FROM tickets
+-> Unsupported: examples of AI.CLASSIFY are not supported yet; describe the labels instead (line 1:66)
+
+SELECT AI_CLASSIFY(body, ['a', 'b'], {'task_description': note}) FROM tickets
+-> BindError: the task_description of AI_CLASSIFY must be a string literal (line 1:59)
+
+SELECT AI_SENTIMENT(body, ['price']) FROM tickets
+-> BindError: AI_SENTIMENT takes one text: AI_SENTIMENT(column) (line 1:8)
+
+SELECT id FROM tickets WHERE AI_CLASSIFY(body, ['a', 'b'])
+-> BindError: AI_CLASSIFY gives a label, which is no condition: compare it (line 1:30)
+
+SELECT id FROM tickets WHERE note = 'x' OR NOT AI_SCORE('a?', body)
+-> BindError: AI_SCORE gives a number, which is no condition: compare it (line 1:48)
+
+SELECT note, AI_SCORE('a?', note) FROM tickets GROUP BY note
+-> Unsupported: AI_SCORE at this place is not supported; compute it in a subquery first (line 1:14)
+
+SELECT AI_SCORE(body) FROM tickets
+-> BindError: the question of AI_SCORE must be a string literal: AI_SCORE('question', column) or AI_SCORE(PROMPT('… {0} …', column)) (line 1:17)
 
 SELECT t.id FROM tickets t LEFT JOIN products p ON AI_FILTER(PROMPT('{0} {1}', t.body, p.name))
 -> Unsupported: an AI call in the ON of a LEFT join is not supported yet (line 1:52)

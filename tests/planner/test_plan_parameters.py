@@ -46,8 +46,8 @@ def test_literals_read_back(database: duckdb.DuckDBPyConnection, value: object) 
 
 
 def test_literal_errors() -> None:
-    with pytest.raises(Unsupported, match="a parameter of type list"):
-        literal([1])
+    with pytest.raises(Unsupported, match="a parameter of type set"):
+        literal({1})
     with pytest.raises(BindError, match="zero byte"):
         literal("a\x00b")
 

@@ -69,7 +69,7 @@ def show(tree: Condition, inside: bool = False) -> str:
             text = (" AND " if isinstance(tree, All) else " OR ").join(show(part, True) for part in parts)
             return f"({text})" if inside else text
         case Cheap(expr) | Mixed(expr):
-            text = re.sub(r"__COVEY_CALL_\d+\('(\w)\?', ", r"\1(", render(expr))
+            text = re.sub(r"__COVEY_CALL_\d+B\('(\w)\?', ", r"\1(", render(expr))
             return re.sub(r"\b[tp]\.", "", text)
 
 

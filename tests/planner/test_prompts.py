@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ from covey_planner.profiles import FOLDER, load_profile, load_profile_file, prof
 from covey_planner.prompts import (
     Template,
     filter_prompt,
+    for_labels,
     join_prompt,
     messages,
     parse_template,
     question_text,
     render,
+    spoken_labels,
 )
 
 PLAIN = load_profile("smollm2_document_first")
@@ -139,6 +142,27 @@ def test_short_filters_are_checked(tmp_path: Path) -> None:
     (tmp_path / "odd.toml").write_text(text, "utf-8")
     with pytest.raises(ProfileError, match="the short form goes with layout document_first"):
         load_profile_file(tmp_path / "odd.toml")
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_a_question_for_a_label_neither_asks_for_nor_shows_a_yes_or_a_no(name: str) -> None:
+    profile = for_labels(load_profile(name))
+    for prompt in (
+        filter_prompt(Template(("Which label fits?\n", 0)), profile),
+        join_prompt(parse_template("Which label fits {0} and {1}?", 2), profile, [0], [1]),
+    ):
+        text = render(prompt, ["A"], ["B"])
+        assert "Which label fits" in text
+        assert not re.search(r"\b(Yes|No)\b", text)
+
+
+def test_how_labels_are_said() -> None:
+    chat, raw = load_profile("smollm2_document_first"), load_profile("smollm2_raw")
+    template = Template(("Which?\n", 0))
+    suffix = filter_prompt(template, chat).suffix
+    assert spoken_labels(["a b"], suffix, chat) == ((("a b", "a b"),), "<|im_end|>")
+    assert spoken_labels(["a b"], filter_prompt(template, raw).suffix, raw) == ((("a b", " a b"),), "\n")
+    assert spoken_labels(["c"], (PartnerText(0),), raw) == ((("c", " c"),), "\n")
 
 
 def test_full_join_puts_the_question_before_the_partner() -> None:

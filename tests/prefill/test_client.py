@@ -19,6 +19,7 @@ from covey_engine.prefill.api import (
     Argument,
     Ask,
     Engine,
+    Labels,
     Literal,
     Partner,
     Running,
@@ -29,7 +30,7 @@ from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import Cancelled, EngineError, ModelError, OutOfDeviceMemory, WorkerCrashed
 from covey_engine.prefill.process.client import EngineClient
 from covey_storage.tokens import TokenColumnWriter, text_keys
-from support.fake_runner import plain_margin
+from support.fake_runner import plain_margin, plain_scores
 from support.fake_worker import HUNGRY, OPENER
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -90,6 +91,22 @@ def expected(question: tuple[int, ...] = (1, 2), texts: list[list[int]] = TEXTS)
         n: pytest.approx(plain_margin((9, *text, *question), READOUT), abs=1e-5)
         for n, text in enumerate(texts)
     }
+
+
+def test_scores_of_labels_come_as_one_array_a_chunk(start: Start, tmp_path: Path) -> None:
+    engine: Engine = start()
+    labels = Labels(((1, 2, 3), (1, 2, 4), (6,)))
+    order = filter_order(column(tmp_path / "texts", TEXTS))
+    running = engine.submit(WorkOrder("q", order.prefix, (Ask((), labels),), order.anchors))
+    found = {}
+    for answers in running.answers():
+        assert answers.error is None
+        assert answers.scores.shape == (len(answers.items), 3)
+        found.update(zip(answers.items.tolist(), answers.scores.tolist(), strict=True))
+    assert found == {
+        n: pytest.approx(plain_scores((9, *text), labels), abs=1e-4) for n, text in enumerate(TEXTS)
+    }
+    assert running.figures().fresh_tokens == 1 + sum(len(text) + 2 for text in TEXTS)
 
 
 def test_a_filter_and_a_join_are_answered_and_counted(start: Start, tmp_path: Path) -> None:
@@ -252,7 +269,7 @@ def test_a_worker_dies_with_its_client(model: str, tmp_path: Path) -> None:
         "print(engine.worker_pid, flush=True)\n"
         "time.sleep(60)\n"
     )
-    paths = os.pathsep.join([str(TESTS), str(TESTS / "prefill")])
+    paths = os.pathsep.join([str(TESTS / "prefill"), os.environ["PYTHONPATH"]])
     parent = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}
     )

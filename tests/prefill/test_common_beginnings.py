@@ -66,7 +66,7 @@ def run(orders: list[WorkOrder], arena: int = 60_000, chunk: int = 2_000, ahead:
     runner = FakeRunner(arena, chunk)
     scheduler = Scheduler(Limits(arena, chunk, 1 << 20), COLUMNS.__getitem__)
     tickets = {scheduler.submit(order): index for index, order in enumerate(orders)}
-    expected = expect(tuple(orders), COLUMNS).margins
+    expected = expect(tuple(orders), COLUMNS).values
     total = Figures()
     while scheduler.running:
         runner.set_answer_tokens(scheduler.answer_tokens)

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from covey_engine.prefill.api import Figures, YesNo
 from covey_engine.prefill.chunk import Chunk
+from covey_engine.prefill.readout import Head
 from covey_engine.prefill.scheduling.orders import Limits
 from covey_engine.prefill.scheduling.scheduler import Scheduler
 from hypothesis import given, settings
@@ -20,20 +21,23 @@ from support.forests import Expected, Forest, build_forest, check_end, expect, f
 def run(forest: Forest, expected: Expected) -> Figures:
     """Run a forest to its end, checking every step and that nothing was left out; what it cost together."""
     figures, answered = play(forest, expected)
-    assert answered == expected.margins.keys()
+    assert answered == expected.values.keys()
     assert [each.prompt_tokens for each in figures] == expected.prompt_tokens
-    return sum(figures, Figures())
+    total = sum(figures, Figures())
+    assert total.prompts == expected.prompts
+    return total
 
 
 def run_early(forest: Forest) -> Figures:
     """Run a forest whose orders may end early; what it cost together."""
     figures, answered = play(forest, expect(forest.orders, forest.columns))
     heard = expect(forest.orders, forest.columns, answered)
-    assert answered == heard.margins.keys(), "an ask was put that does not follow"
+    assert answered == heard.values.keys(), "an ask was put that does not follow"
     for index, order in enumerate(forest.orders):
         check_end(order, {item: matched for (n, item), matched in heard.outcomes.items() if n == index})
     assert [each.prompt_tokens for each in figures] == heard.prompt_tokens
     total = sum(figures, Figures())
+    assert total.prompts == heard.prompts
     assert heard.fresh_tokens <= total.fresh_tokens - total.recomputed_tokens
     assert total.fresh_tokens - total.recomputed_tokens <= heard.fresh_tokens + heard.slack
     return total
@@ -46,19 +50,19 @@ def play(forest: Forest, expected: Expected) -> tuple[list[Figures], set[tuple[i
     scheduler = Scheduler(limits, forest.columns.__getitem__, forest.rule)
     orders = {scheduler.submit(order): index for index, order in enumerate(forest.orders)}
     figures = [Figures() for _ in forest.orders]
-    missing = dict(expected.margins)
+    missing = dict(expected.values)
     scheduler.finish_empty()
     for _ in range(10_000):
-        runner.set_answer_tokens(scheduler.answer_tokens)
+        runner.set_answer_tokens(*scheduler.head)
         chunk = scheduler.schedule()
         scheduler.check()
         if chunk is None:
             break
         for report in scheduler.settle(runner.run(chunk), 1.0):
             for answers in report.answers:
-                for item, margin in zip(answers.items.tolist(), answers.margins.tolist(), strict=True):
+                for item, value in zip(answers.items.tolist(), answers.values.tolist(), strict=True):
                     name = (orders[report.ticket], answers.ask, item)
-                    assert missing.pop(name) == pytest.approx(margin, abs=1e-5)
+                    assert missing.pop(name) == pytest.approx(value, abs=1e-4)
             assert report.progress.tokens_to_come >= 0
             if report.finished:
                 figures[orders[report.ticket]] = report.figures
@@ -68,9 +72,8 @@ def play(forest: Forest, expected: Expected) -> tuple[list[Figures], set[tuple[i
     total = sum(figures, Figures())
     assert total.fresh_tokens == runner.embedded
     assert total.attention_pairs == runner.attention_pairs
-    assert total.prompts == len(expected.margins) - len(missing)
     assert math.isclose(total.device_seconds, runner.chunks)
-    return figures, expected.margins.keys() - missing.keys()
+    return figures, expected.values.keys() - missing.keys()
 
 
 @settings(max_examples=300, deadline=None)
@@ -118,9 +121,9 @@ def disturb(forest: Forest, expected: Expected, random: Random) -> None:
     limits = Limits(forest.arena, forest.chunk, 1 << 20)
     scheduler = Scheduler(limits, forest.columns.__getitem__, forest.rule)
     late, orders = list(enumerate(forest.orders)), dict[int, int]()
-    flying: deque[tuple[Chunk, tuple[int, ...]]] = deque()
+    flying: deque[tuple[Chunk, Head]] = deque()
     trouble = random.choice((0.0, 0.004, 0.02, 0.1))
-    missing, finished, dropped = dict(expected.margins), set[int](), set[int]()
+    missing, finished, dropped = dict(expected.values), set[int](), set[int]()
     while late or flying or scheduler.running:
         if late and random.random() < 0.3:
             index, order = late.pop(0)
@@ -142,16 +145,16 @@ def disturb(forest: Forest, expected: Expected, random: Random) -> None:
         chunk = scheduler.schedule() if len(flying) < random.randint(1, 2) else None
         scheduler.check()
         if chunk is not None:
-            flying.append((chunk, scheduler.answer_tokens))
+            flying.append((chunk, scheduler.head))
         elif flying:
-            chunk, tokens = flying.popleft()
-            runner.set_answer_tokens(tokens)
+            chunk, head = flying.popleft()
+            runner.set_answer_tokens(*head)
             for report in scheduler.settle(runner.run(chunk), 1.0):
                 assert report.ticket not in dropped | finished
                 for answers in report.answers:
-                    for item, margin in zip(answers.items.tolist(), answers.margins.tolist(), strict=True):
-                        margin_due = missing.pop((orders[report.ticket], answers.ask, item))
-                        assert margin == pytest.approx(margin_due, abs=1e-5)
+                    for item, value in zip(answers.items.tolist(), answers.values.tolist(), strict=True):
+                        due = missing.pop((orders[report.ticket], answers.ask, item))
+                        assert value == pytest.approx(due, abs=1e-4)
                 if report.finished:
                     finished.add(report.ticket)
             scheduler.check()
@@ -159,7 +162,7 @@ def disturb(forest: Forest, expected: Expected, random: Random) -> None:
             assert not scheduler.running, "orders run, but no chunk of theirs can"
     assert scheduler.arena.free == scheduler.arena.total
     assert finished | dropped == orders.keys()
-    heard = expect(forest.orders, forest.columns, expected.margins.keys() - missing.keys())
+    heard = expect(forest.orders, forest.columns, expected.values.keys() - missing.keys())
     for index in (orders[ticket] for ticket in finished):
         check_end(
             forest.orders[index], {item: ended for (n, item), ended in heard.outcomes.items() if n == index}

@@ -129,6 +129,17 @@ def test_answers_come_in_the_order_asked(pair: tuple[HopperRunner, Any]) -> None
     assert np.array_equal(runner.run(replace(chunk, answers=chunk.answers[::-1])), straight[::-1])
 
 
+def test_the_normalizer_is_the_log_sum_exp_of_all_tokens(pair: tuple[HopperRunner, Any]) -> None:
+    runner, _ = pair
+    chunk = tiny(np.random.default_rng(3))[1][0]
+    every = runner.run(chunk)
+    runner.set_answer_tokens((5, 3), normalizer=True)
+    found = runner.run(chunk)
+    runner.set_answer_tokens(tuple(range(VOCABULARY)))
+    np.testing.assert_allclose(found[:, :2], every[:, [5, 3]], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found[:, 2], np.logaddexp.reduce(every, axis=1), rtol=1e-4)
+
+
 @pytest.mark.gpu
 @needs_gpu
 def test_two_chunks_in_flight(pair: tuple[HopperRunner, Any]) -> None:

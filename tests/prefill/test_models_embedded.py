@@ -8,20 +8,34 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from covey_engine.prefill.api import YesNo
+from covey_engine.prefill.api import Anchor, Argument, Ask, Labels, Literal, WorkOrder, YesNo
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.loader import open_runner
+from covey_engine.prefill.process.local import LocalEngine
 from covey_engine.prefill.readout import MarginReader, answer_tokens
 from covey_engine.prefill.runner import Runner
 from covey_storage.model_files import fetch_embedded, resolve_model
 from covey_storage.tokenizer import load_tokenizer
 from support.hand_packing import HandPacker
+from support.memory_column import MemoryColumn
+from support.transformers_reference import reference_scores
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
 TICKET = (
     "The kettle that I ordered in March came two weeks late, and its lid does not close. "
     "Your colleague on the phone was friendly but could not say when a new one will be sent."
+)
+LABELS = tuple(
+    f"{mood} {subject}"
+    for mood in ("a friendly", "an angry", "a polite", "a neutral", "an urgent", "a confused")
+    for subject in (
+        "complaint about delivery",
+        "question about a price",
+        "order",
+        "order change",
+        "thank you",
+    )
 )
 QUESTIONS = (
     "Does the customer complain about a delivery?",
@@ -85,3 +99,32 @@ def test_margins_equal_transformers(runner: Runner, oracle: Any) -> None:
         margins = reader.margins(logits, readouts, which)
         np.testing.assert_allclose(margins, reader.margins(expected, readouts, which), atol=1e-3, rtol=0)
         assert margins.std() > 0.1
+
+
+def test_scores_of_labels_equal_transformers(runner: Runner, oracle: Any) -> None:
+    tokenizer = load_tokenizer(resolve_model())
+
+    def ids(text: str) -> tuple[int, ...]:
+        return tokenizer.encode(text, special=True)
+
+    texts = [ids(TICKET), ids("How much is the blue one?")]
+    labels = Labels(tuple(ids(label + "<|im_end|>") for label in LABELS))
+    assert len(labels.labels) == 30
+    assert min(map(len, labels.labels)) > 3
+    head, tail = ids("<|im_start|>user\n"), ids("\nWhat is it?<|im_end|>\n<|im_start|>assistant\nIt is ")
+    engine = LocalEngine(runner, {"texts": MemoryColumn(texts)}.__getitem__)
+    argument = Argument("texts", np.arange(2, dtype=np.int32))
+    running = engine.submit(
+        WorkOrder("q", (Literal(head), Anchor()), (Ask((Literal(tail),), labels),), (argument,))
+    )
+    scores = np.empty((2, 30), np.float32)
+    for answers in running.answers():
+        scores[answers.items] = answers.scores
+    figures = running.figures()
+    engine.close()
+    expected = reference_scores(oracle, [(*head, *text, *tail) for text in texts], labels.labels)
+    np.testing.assert_allclose(scores, expected, atol=1e-3, rtol=0)
+    assert expected.std(axis=1).min() > 1
+    inner = {label[:n] for label in labels.labels for n in range(1, len(label))}
+    fresh = len(head) + sum(len(text) + len(tail) + len(inner) for text in texts)
+    assert figures.fresh_tokens == fresh

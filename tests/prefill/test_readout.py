@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from covey_engine.prefill.api import YesNo
-from covey_engine.prefill.readout import MarginReader, answer_tokens
+from covey_engine.prefill.api import Labels, YesNo
+from covey_engine.prefill.readout import Head, MarginReader, answer_tokens, head_of
 
 SIMPLE = YesNo((7,), (3,))
 DOUBLE = YesNo((7, 20), (3, 11), zero_point=0.5)
@@ -14,6 +14,11 @@ DOUBLE = YesNo((7, 20), (3, 11), zero_point=0.5)
 def test_answer_tokens_are_a_union_in_order() -> None:
     assert answer_tokens([DOUBLE, SIMPLE, YesNo((2,), (20,))]) == (2, 3, 7, 11, 20)
     assert answer_tokens([]) == ()
+
+
+def test_labels_need_the_normalizer() -> None:
+    assert head_of([DOUBLE, SIMPLE]) == Head((3, 7, 11, 20), normalizer=False)
+    assert head_of([SIMPLE, Labels(((5, 3), (9,)))]) == Head((3, 5, 7, 9), normalizer=True)
 
 
 def test_margins_of_mixed_readouts() -> None:

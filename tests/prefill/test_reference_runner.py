@@ -16,6 +16,7 @@ from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
 from covey_engine.prefill.loader import open_runner
+from covey_engine.prefill.models.head import log_normalizer
 from covey_engine.prefill.runner import Runner
 from support import small_models
 from support.hand_packing import HandPacker
@@ -211,6 +212,24 @@ def test_the_head_is_cut_to_the_answer_tokens(llama: tuple[Path, Any]) -> None:
     every = runner.run(chunk)
     runner.set_answer_tokens((5, 3, 90))
     np.testing.assert_allclose(runner.run(chunk), every[:, [5, 3, 90]], rtol=1e-5, atol=1e-5)
+
+
+def test_the_normalizer_is_the_log_sum_exp_of_all_tokens(pair: tuple[Runner, Any]) -> None:
+    (chunk, _), *_ = small_models.deep_paths(np.random.default_rng(8))
+    runner, _ = pair
+    every = runner.run(chunk)
+    runner.set_answer_tokens((5, 3), normalizer=True)
+    found = runner.run(chunk)
+    runner.set_answer_tokens(tuple(range(VOCABULARY)))
+    np.testing.assert_allclose(found[:, :2], every[:, [5, 3]], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found[:, 2], np.logaddexp.reduce(every, axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("block", [(1, 1), (3, 10), (100, 1000)])
+def test_the_normalizer_is_the_same_in_any_blocks(block: tuple[int, int]) -> None:
+    hidden, head = torch.randn(7, 5), torch.randn(23, 5)
+    found = log_normalizer(hidden, head, *block)
+    torch.testing.assert_close(found, (hidden @ head.t()).logsumexp(1))
 
 
 def test_a_chunk_without_answers_only_writes(llama: tuple[Path, Any]) -> None:

@@ -63,6 +63,38 @@ def test_equal_texts_get_equal_answers_and_null_gets_none(client: dbapi.Connecti
     assert dropped == [number for number, answer in answers.items() if answer is False]
 
 
+def test_labels_and_scores(client: dbapi.Connection) -> None:
+    label, score = (
+        "AI_CLASSIFY(says, ['bird', 'public transport', 'public holiday'])",
+        ABOUT.replace("FILTER", "SCORE"),
+    )
+    found = table(
+        client, f"SELECT id, {label} AS label, {score} AS score, {ABOUT} AS animal FROM notes ORDER BY id"
+    )
+    assert [str(kind) for kind in found.schema.types] == ["int32", "string", "double", "bool"]
+    answers = {row["id"]: row for row in found.to_pylist()}
+    assert answers[1]["label"] == answers[4]["label"]
+    assert {answers[n]["label"] for n in (1, 2, 5)} <= {"bird", "public transport", "public holiday"}
+    assert answers[3] == {"id": 3, "label": None, "score": None, "animal": None}
+    assert all((row["score"] > 0.5) == row["animal"] for row in answers.values() if row["id"] != 3)
+    assert all(0 < row["score"] < 1 for row in answers.values() if row["id"] != 3)
+    counted = rows(client, f"SELECT {label} AS label, count(*) FROM notes WHERE {score} >= 0 GROUP BY label")
+    known = [row["label"] for number, row in answers.items() if number != 3]
+    assert dict(counted) == {name: known.count(name) for name in known}
+    ranked = [row[0] for row in rows(client, f"SELECT id FROM notes WHERE id <> 3 ORDER BY {score} DESC, id")]
+    assert ranked == sorted((n for n in answers if n != 3), key=lambda n: (-answers[n]["score"], n))
+    mood = rows(client, "SELECT DISTINCT AI_SENTIMENT(says) FROM notes WHERE id <> 3")
+    assert {row[0] for row in mood} <= {"positive", "negative", "neutral", "mixed"}
+
+
+@pytest.mark.parametrize("labels", ["[?, ?]", "?"])
+def test_labels_from_parameters(client: dbapi.Connection, labels: str) -> None:
+    values = ("animal", "it's a bus") if labels == "[?, ?]" else (["animal", "it's a bus"],)
+    sql = f"SELECT AI_CLASSIFY(says, {labels}) FROM notes WHERE id = 1"
+    (answer,) = rows(client, sql, values)[0]
+    assert answer in {"animal", "it's a bus"}
+
+
 def test_figures_count_each_distinct_text_once(client: dbapi.Connection) -> None:
     sql = f"SELECT count(*) FROM notes WHERE {ABOUT} AND id > 0"
     rows(client, sql)

@@ -47,7 +47,7 @@ class Bench:
         return chunk
 
     def settle(self, chunk: Chunk) -> None:
-        self.runner.set_answer_tokens(self.scheduler.answer_tokens)
+        self.runner.set_answer_tokens(*self.scheduler.head)
         for report in self.scheduler.settle(self.runner.run(chunk)):
             for answers in report.answers:
                 for item, margin in zip(answers.items.tolist(), answers.margins.tolist(), strict=True):

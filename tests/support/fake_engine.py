@@ -16,6 +16,9 @@ from covey_engine.prefill import api
 from covey_engine.prefill.errors import Cancelled, EngineError, WorkerCrashed
 from covey_storage.tokens import TokenColumn
 
+Value = float | list[float]
+"""A margin, or the scores of labels."""
+
 SPREAD = 8.0
 """Margins lie within this distance of the zero point."""
 
@@ -118,7 +121,7 @@ class FakeRunning:
         return api.Progress(done.fresh_tokens, to_come, to_come / 1_000 if done.prompts else None)
 
     def answers(self) -> Iterator[api.Answers]:
-        waiting: dict[int, list[tuple[int, float]]] = {ask: [] for ask in range(len(self._order.asks))}
+        waiting: dict[int, list[tuple[int, Value]]] = {ask: [] for ask in range(len(self._order.asks))}
         for count, (ask, item, value) in enumerate(self._walk(), 1):
             waiting[ask].append((item, value))
             if count % self._engine.answers_at_once == 0:
@@ -127,15 +130,15 @@ class FakeRunning:
         self._stop_if_asked()
         self._ended = True
 
-    def _flush(self, waiting: dict[int, list[tuple[int, float]]]) -> Iterator[api.Answers]:
+    def _flush(self, waiting: dict[int, list[tuple[int, Value]]]) -> Iterator[api.Answers]:
         self._stop_if_asked()
         for ask, found in waiting.items():
             if found:
                 items = np.array([item for item, _ in found], dtype=np.int64)
-                margins = np.array([value for _, value in found], dtype=np.float32)
-                error = "the model's output is not finite" if np.isnan(margins).any() else None
+                values = np.array([value for _, value in found], dtype=np.float32)
+                error = "the model's output is not finite" if np.isnan(values).any() else None
                 found.clear()
-                yield api.Answers(ask, items, margins, error)
+                yield api.Answers(ask, items, values, error)
 
     def _stop_if_asked(self) -> None:
         gate = self._engine.faults.gate
@@ -144,8 +147,8 @@ class FakeRunning:
         if self._cancelled.is_set():
             raise Cancelled("the order was cancelled")
 
-    def _walk(self) -> Iterator[tuple[int, int, float]]:
-        """(ask, item, margin) of every prompt that the ask program reaches, depth first."""
+    def _walk(self) -> Iterator[tuple[int, int, Value]]:
+        """(ask, item, margin or scores) of everything that the ask program reaches, depth first."""
         order, cost, faults = self._order, self._cost, self._engine.faults
         anchors, partners = _Texts(order.anchors), _Texts(order.partners)
         matches = 0
@@ -165,6 +168,10 @@ class FakeRunning:
                     if faults.crash_after is not None and cost.prompts >= faults.crash_after:
                         raise WorkerCrashed("the engine's worker process ended unexpectedly")
                     cost.count(path)
+                    if isinstance(chosen.readout, api.Labels):
+                        yield ask, item, self._scores(path, chosen.readout)
+                        ask = ask + 1 if ask + 1 < len(order.asks) else api.DONE
+                        continue
                     value = self._value(path, chosen.readout)
                     yield ask, item, value
                     ask = chosen.on_true if value > np.float32(chosen.readout.zero_point) else chosen.on_false
@@ -177,6 +184,14 @@ class FakeRunning:
         if poison is not None and poison(path.data):
             return float("nan")
         return _margin(path.digest, self._engine.selectivity, readout.zero_point)
+
+    def _scores(self, path: _Path, readout: api.Labels) -> list[float]:
+        """A score for each label, by its tokens after the prompt; inner tokens of labels are not counted."""
+        texts = [path.data + np.array(label, dtype=np.int32).tobytes() for label in readout.labels]
+        poison = self._engine.faults.poison
+        if poison is not None and any(map(poison, texts)):
+            return [float("nan")] * len(texts)
+        return [_margin(_Path(text).digest, 0.0, 0.0) for text in texts]
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from covey_engine.prefill.api import EngineInfo, YesNo
+from covey_engine.prefill.api import EngineInfo, Labels, YesNo
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.runner import Computed
 from numpy.typing import NDArray
 
 _MASK = (1 << 64) - 1
+_VOCABULARY = range(24)
 
 
 class FakeRunner:
@@ -35,9 +36,10 @@ class FakeRunner:
         self.chunks = 0
         self._states: list[int | None] = [None] * arena_tokens
         self._answer_tokens: tuple[int, ...] = ()
+        self._normalizer = False
 
-    def set_answer_tokens(self, ids: tuple[int, ...]) -> None:
-        self._answer_tokens = ids
+    def set_answer_tokens(self, ids: tuple[int, ...], normalizer: bool = False) -> None:
+        self._answer_tokens, self._normalizer = ids, normalizer
 
     def forget(self, starts: Iterable[int], lengths: Iterable[int]) -> None:
         """Make ranges unreadable, as if they were never written."""
@@ -79,7 +81,7 @@ class FakeRunner:
                 own += state
         assert not by_row, "a context begins at a row that no segment has"
         return np.array([self._logits(chunk, row) for row in chunk.answers.tolist()], np.float32).reshape(
-            len(chunk.answers), len(self._answer_tokens)
+            len(chunk.answers), len(self._answer_tokens) + self._normalizer
         )
 
     def _total(self, start: int, keys: int) -> int:
@@ -92,8 +94,10 @@ class FakeRunner:
         state = self._states[int(chunk.kv_address[row])]
         assert state is not None
         if int(chunk.tokens[row]) in self.bad:
-            return [math.nan] * len(self._answer_tokens)
-        return [_logit(state, token) for token in self._answer_tokens]
+            return [math.nan] * (len(self._answer_tokens) + self._normalizer)
+        return [_logit(state, token) for token in self._answer_tokens] + [
+            _normalizer(state)
+        ] * self._normalizer
 
 
 def check_chunk(chunk: Chunk, arena_tokens: int, chunk_tokens: int) -> None:
@@ -126,13 +130,33 @@ def check_chunk(chunk: Chunk, arena_tokens: int, chunk_tokens: int) -> None:
 
 def plain_margin(tokens: Sequence[int], readout: YesNo) -> float:
     """The margin of one prompt computed alone."""
+    state = _state(tokens)
+    yes = [_logit(state, token) for token in readout.yes]
+    no = [_logit(state, token) for token in readout.no]
+    return float(np.logaddexp.reduce(np.array(yes)) - np.logaddexp.reduce(np.array(no)))
+
+
+def plain_scores(tokens: Sequence[int], readout: Labels) -> list[float]:
+    """The log-probability of each label after one prompt, every token's computed alone."""
+    scores = []
+    for label in readout.labels:
+        states = [_state((*tokens, *label[:n])) for n in range(len(label))]
+        scores.append(
+            sum(_logit(state, token) - _normalizer(state) for state, token in zip(states, label, strict=True))
+        )
+    return scores
+
+
+def _state(tokens: Sequence[int]) -> int:
     before = state = 0
     for position, token in enumerate(tokens):
         state = _mix(int(token), position, before)
         before = (before + state) & _MASK
-    yes = [_logit(state, token) for token in readout.yes]
-    no = [_logit(state, token) for token in readout.no]
-    return float(np.logaddexp.reduce(np.array(yes)) - np.logaddexp.reduce(np.array(no)))
+    return state
+
+
+def _normalizer(state: int) -> float:
+    return float(np.logaddexp.reduce([_logit(state, token) for token in _VOCABULARY]))
 
 
 def _mix(token: int, position: int, before: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -14,6 +14,7 @@ from covey_engine.prefill.api import (
     Anchor,
     Argument,
     Ask,
+    Labels,
     Literal,
     Pairs,
     Part,
@@ -23,7 +24,7 @@ from covey_engine.prefill.api import (
 )
 from covey_engine.prefill.scheduling.prefixes import EVERYTHING, Rule
 from hypothesis import strategies as st
-from support.fake_runner import plain_margin
+from support.fake_runner import plain_margin, plain_scores
 from support.families import family
 from support.memory_column import MemoryColumn
 
@@ -87,23 +88,30 @@ def tokens_of(key: tuple[object, ...], columns: dict[str, MemoryColumn]) -> tupl
     """The tokens of one segment."""
     if key[0] == "literal":
         return key[1]  # type: ignore[return-value]
+    if key[0] == "token":
+        return (key[1],)  # type: ignore[return-value]
     return tuple(columns[key[1]].tokens(key[2]).tolist())  # type: ignore[index,arg-type]
+
+
+class _Seen(dict[tuple[object, ...], int]):
+    """Prefixes of prompts, and of each whether a pair's use was the first."""
 
 
 @dataclass
 class Expected:
     """What plain evaluation of every prompt says.
 
-    margins: by (order, ask, item). prompt_tokens: by order. outcomes: by (order, item), whether it matches.
-    fresh_tokens: tokens of all distinct prefixes of whole segments, where a column's texts without tokens count as
-    one; whole_tokens: the same, where fresh_tokens counts prefixes within texts too. slack: what computing each prefix
-    that depends
-    on a partner for every prompt anew would add: those are shared within a chunk, and by the asks of one pair.
+    values: by (order, ask, item), a margin or scores. prompt_tokens: by order. outcomes: by (order, item), whether it
+    matches. fresh_tokens: tokens of all distinct prefixes of whole segments, where a column's texts without tokens
+    count as one; whole_tokens: the same, where fresh_tokens counts prefixes within texts too. slack: what computing
+    each prefix that depends on a partner for every prompt anew would add: those are shared within a chunk, and by the
+    asks of one pair.
     """
 
-    margins: dict[tuple[int, int, int], float]
+    values: dict[tuple[int, int, int], float | list[float]]
     prompt_tokens: list[int]
     outcomes: dict[tuple[int, int], bool] = field(default_factory=dict)
+    prompts: int = 0
     fresh_tokens: int = 0
     whole_tokens: int = 0
     slack: int = 0
@@ -121,9 +129,11 @@ def expect(
     """
     expected = Expected({}, [0] * len(orders))
     known: dict[tuple[object, ...], float] = {}
-    seen: dict[tuple[object, ...], int] = {}
-    whole: dict[tuple[object, ...], int] = {}
+    seen, whole = _Seen(), _Seen()
     for index, order in enumerate(orders):
+        if isinstance(order.asks[0].readout, Labels):
+            _expect_labels(expected, index, order, columns, (seen, whole), alike)
+            continue
         for item, anchor, partner in items(order):
             ask = 0
             while ask >= 0 and (only is None or (index, ask, item) in only):
@@ -131,28 +141,14 @@ def expect(
                 parts = [tokens_of(key, columns) for key in keys]
                 tokens = tuple(itertools.chain.from_iterable(parts))
                 readout = order.asks[ask].readout
+                assert isinstance(readout, YesNo)
                 if (tokens, readout) not in known:
                     known[tokens, readout] = plain_margin(tokens, readout)
                 margin = known[tokens, readout]
                 expected.prompt_tokens[index] += len(tokens)
-                expected.margins[index, ask, item] = margin
-                segments = list(zip(keys, parts, strict=True))
-                fixed = _fixed(order, ask)
-                symbols = [
-                    (key if part else key[:2], len(part), n < fixed) for n, (key, part) in enumerate(segments)
-                ]
-                expected.whole_tokens += _count(
-                    whole, [(key[:2] + part, len(part), fixed) for key, part in segments]
-                )[0]
-                if alike:
-                    symbols = [
-                        symbol
-                        for n, (key, part) in enumerate(segments)
-                        for symbol in _spelled(key, part, n < fixed)
-                    ]
-                fresh, slack = _count(seen, symbols)
-                expected.fresh_tokens += fresh
-                expected.slack += slack
+                expected.prompts += 1
+                expected.values[index, ask, item] = margin
+                _count(expected, (seen, whole), keys, parts, _fixed(order, ask), alike)
                 ask = order.asks[ask].on_true if margin > readout.zero_point else order.asks[ask].on_false
             if ask < 0:
                 expected.outcomes[index, item] = ask == MATCH
@@ -169,6 +165,33 @@ def check_end(order: WorkOrder, outcomes: dict[int, bool]) -> None:
     assert missing <= (matches if order.exists else set()), "an item was left out that nothing decides"
 
 
+def _expect_labels(
+    expected: Expected,
+    index: int,
+    order: WorkOrder,
+    columns: dict[str, MemoryColumn],
+    seen: tuple[_Seen, _Seen],
+    alike: bool,
+) -> None:
+    known: dict[tuple[tuple[int, ...], Labels], list[float]] = {}
+    for item, anchor, partner in items(order):
+        for number, ask in enumerate(order.asks):
+            keys = path(order, number, anchor, partner)
+            tokens = tuple(itertools.chain.from_iterable(tokens_of(key, columns) for key in keys))
+            readout = ask.readout
+            assert isinstance(readout, Labels)
+            if (tokens, readout) not in known:
+                known[tokens, readout] = plain_scores(tokens, readout)
+            expected.values[index, number, item] = known[tokens, readout]
+            expected.outcomes[index, item] = False
+            for node in sorted({label[:n] for label in readout.labels for n in range(len(label))}):
+                expected.prompts += 1
+                expected.prompt_tokens[index] += len(tokens) + len(node)
+                ours = [*keys, *(("token", token) for token in node)]
+                parts = [tokens_of(key, columns) for key in ours]
+                _count(expected, seen, ours, parts, _fixed(order, number), alike)
+
+
 def _fixed(order: WorkOrder, ask: int) -> int:
     parts = order.prefix + order.asks[ask].suffix
     return next((n for n, part in enumerate(parts) if isinstance(part, Partner)), len(parts))
@@ -181,7 +204,28 @@ def _spelled(key: tuple[object, ...], part: tuple[int, ...], fixed: bool) -> lis
     return [((key[:2], token), 1, fixed) for token in part] + [(key[:2], 0, fixed)]
 
 
-def _count(seen: dict[tuple[object, ...], int], symbols: list[tuple[object, int, bool]]) -> tuple[int, int]:
+def _count(
+    expected: Expected,
+    seen: tuple[_Seen, _Seen],
+    keys: list[tuple[object, ...]],
+    parts: list[tuple[int, ...]],
+    fixed: int,
+    alike: bool,
+) -> None:
+    """Note a prompt. seen: what was seen of prefixes that are to be shared, and of prefixes of whole segments."""
+    segments = list(zip(keys, parts, strict=True))
+    symbols = [(key if part else key[:2], len(part), n < fixed) for n, (key, part) in enumerate(segments)]
+    if alike:
+        symbols = [
+            symbol for n, (key, part) in enumerate(segments) for symbol in _spelled(key, part, n < fixed)
+        ]
+    fresh, slack = _note(seen[0], symbols)
+    expected.fresh_tokens += fresh
+    expected.slack += slack
+    expected.whole_tokens += _note(seen[1], [(key[:2] + part, len(part), True) for key, part in segments])[0]
+
+
+def _note(seen: _Seen, symbols: Sequence[tuple[object, int, bool]]) -> tuple[int, int]:
     """Note a prompt; the tokens of its prefixes that are new, and those that may be computed again."""
     prefix: tuple[object, ...] = ()
     fresh = slack = 0
@@ -246,8 +290,12 @@ def _order(random: Random, columns: dict[str, MemoryColumn], pool: list[Literal]
     prefix = tuple(random.choices(before, k=random.randint(0, 2)))
     count = random.randint(1, 3)
     asks = []
+    labels = random.random() < 0.3
     for index in range(count):
         suffix = (*random.choices(after, k=random.randint(0, 3)), random.choice(pool))
+        if labels:
+            asks.append(Ask(suffix, _labels(random, size)))
+            continue
         later = [DONE, *range(index + 1, count)]
         asks.append(Ask(suffix, random.choice(READOUTS), random.choice(later), random.choice(later)))
     pairs = None
@@ -264,6 +312,9 @@ def _order(random: Random, columns: dict[str, MemoryColumn], pool: list[Literal]
 def _early(random: Random, order: WorkOrder) -> WorkOrder:
     """The same order with some of its ends a match, and perhaps ended by its matches."""
 
+    if isinstance(order.asks[0].readout, Labels):
+        return order
+
     def end(target: int) -> int:
         return random.choice((DONE, MATCH)) if target == DONE else target
 
@@ -275,9 +326,18 @@ def _early(random: Random, order: WorkOrder) -> WorkOrder:
     return replace(order, asks=asks, exists=exists, enough=enough)
 
 
+def _labels(random: Random, size: int) -> Labels:
+    """Labels of few different tokens, so that they begin alike; some of them equal."""
+    most = random.choice((1, 2, 4))
+    return Labels(tuple(tuple(_tokens(random, 1, most, 4)) for _ in range(random.randint(1, 1 + size))))
+
+
 def _longest(order: WorkOrder, columns: dict[str, MemoryColumn]) -> int:
     lengths = [1]
     for _, anchor, partner in items(order):
         for ask in range(len(order.asks)):
-            lengths.append(sum(len(tokens_of(key, columns)) for key in path(order, ask, anchor, partner)))
+            readout = order.asks[ask].readout
+            label = max(map(len, readout.labels)) - 1 if isinstance(readout, Labels) else 0
+            keys = path(order, ask, anchor, partner)
+            lengths.append(label + sum(len(tokens_of(key, columns)) for key in keys))
     return max(lengths)

@@ -54,6 +54,18 @@ def _text(argument: api.Argument, row: int) -> list[int]:
     return TokenColumn(argument.column).tokens(int(argument.slots[row])).tolist()
 
 
+def reference_scores(model: Any, prompts: Sequence[Prompt], labels: Sequence[Prompt]) -> NDArray[np.float64]:
+    """The summed log-probabilities of each label's tokens after each prompt, each whole text computed alone."""
+    scores = np.empty((len(prompts), len(labels)))
+    for row, prompt in enumerate(prompts):
+        for column, label in enumerate(labels):
+            with torch.inference_mode():
+                logits = model(torch.tensor([prompt + label]), logits_to_keep=len(label) + 1).logits[0, :-1]
+                steps = logits.double().log_softmax(1)[torch.arange(len(label)), torch.tensor(label)]
+            scores[row, column] = float(steps.sum())
+    return scores
+
+
 def load(gguf: Path) -> Any:
     """The model of a GGUF file, float32, on the CPU.
 

@@ -1,13 +1,14 @@
-"""Answers as numpy states go in, answer tables on the cursor come out; never touches texts or margins."""
+"""Answers as numpy arrays go in, answer tables on the cursor come out; never touches texts or margins."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-from covey_planner.physical import AskStep
+from covey_planner.physical import AskStep, Kind, Question
 from numpy.typing import NDArray
 
 from covey_engine.operators.domains import KEY
@@ -15,38 +16,72 @@ from covey_engine.operators.streaming import Statements, quoted
 from covey_engine.operators.subjects import Subjects
 
 NOT_ASKED, FALSE, TRUE, NULL = np.int8(0), np.int8(1), np.int8(2), np.int8(3)
-"""What is known of one question about one item; a question's states are int8 [items]."""
+"""What is known of one question about one item; a score or a label that is known is TRUE."""
 
-States = NDArray[np.int8]
+TYPES: Mapping[Kind, pa.DataType] = {"boolean": pa.bool_(), "score": pa.float64(), "label": pa.string()}
+"""The type of answers by kind."""
 BLOCK = 1 << 20
 """Items written together; bounds the keys that are in memory at once."""
 
 
+@dataclass(frozen=True)
+class Found:
+    """What is known of one question.
+
+    states: int8 [items]; values: float64 [items], the probability of yes (score) or the number of the label; empty
+    for a boolean.
+    """
+
+    kind: Kind
+    labels: tuple[str, ...]
+    states: NDArray[np.int8]
+    values: NDArray[np.float64]
+
+    @staticmethod
+    def of(question: Question, items: int) -> Found:
+        """Nothing, yet."""
+        labels = tuple(label for label, _ in question.labels)
+        states = np.full(items, NOT_ASKED)
+        return Found(question.kind, labels, states, np.zeros(0 if question.kind == "boolean" else items))
+
+    def answers(self, items: NDArray[np.int64]) -> pa.Array:
+        """The answers of some items, NULL where the state says so."""
+        states = self.states[items]
+        missing = states == NULL
+        match self.kind:
+            case "boolean":
+                return pa.array(states == TRUE, mask=missing)
+            case "score":
+                return pa.array(self.values[items], mask=missing)
+            case "label":
+                return pa.array(self.labels).take(pa.array(self.values[items].astype(np.int64), mask=missing))
+
+
 def write_answers(
-    statements: Statements, step: AskStep, subjects: Subjects | None, states: Sequence[States]
+    statements: Statements, step: AskStep, subjects: Subjects | None, found: Sequence[Found]
 ) -> None:
     """Create the temporary answer table of each question: keys k0, k1, … and `answer`.
 
     A question keeps its true answers or all. Without subjects nobody was asked, and the tables are empty.
     """
     width = len(step.anchors.arguments) + (len(step.partners.arguments) if step.partners else 0)
-    schema = pa.schema([*((f"k{i}", KEY) for i in range(width)), ("answer", pa.bool_())])
     for index, question in enumerate(step.questions):
-        batches = _batches(schema, question.keep, subjects, states[index]) if subjects else iter(())
+        schema = pa.schema([*((f"k{i}", KEY) for i in range(width)), ("answer", TYPES[question.kind])])
+        batches = _batches(schema, question.keep, subjects, found[index]) if subjects else iter(())
         with statements.registered("covey_new_answers", pa.RecordBatchReader.from_batches(schema, batches)):
             statements.run(f"CREATE TEMP TABLE {quoted(question.answers)} AS SELECT * FROM covey_new_answers")
 
 
 def _batches(
-    schema: pa.Schema, keep: Literal["true", "all"], subjects: Subjects, states: States
+    schema: pa.Schema, keep: Literal["true", "all"], subjects: Subjects, found: Found
 ) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(states), BLOCK):
-        block = states[start : start + BLOCK]
+    for start in range(0, len(found.states), BLOCK):
+        block = found.states[start : start + BLOCK]
         chosen = np.flatnonzero(block == TRUE if keep == "true" else block != NOT_ASKED)
         if len(chosen) == 0:
             continue
-        items, answers = start + chosen, block[chosen]
+        items = start + chosen
         columns = subjects.anchors.keys.take(subjects.anchor_rows(items)).arrays()
         if subjects.partners is not None:
             columns += subjects.partners.keys.take(subjects.partner_rows(items)).arrays()
-        yield pa.record_batch([*columns, pa.array(answers == TRUE, mask=answers == NULL)], schema=schema)
+        yield pa.record_batch([*columns, found.answers(items)], schema=schema)

@@ -1,4 +1,4 @@
-"""A step of the plan goes in, the state of every (question, item) comes out, by way of work orders."""
+"""A step of the plan goes in, what is found for every (question, item) comes out, by way of work orders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from covey_planner.physical import MATCH, AskStep, Question
 from numpy.typing import NDArray
 
-from covey_engine.operators.answers import FALSE, NOT_ASKED, NULL, TRUE, States
+from covey_engine.operators.answers import FALSE, NULL, TRUE, Found
 from covey_engine.operators.errors import QueryCancelled
 from covey_engine.operators.overflow import Round
 from covey_engine.operators.subjects import Subjects
@@ -24,7 +24,7 @@ from covey_engine.prefill.errors import Cancelled
 Items = NDArray[np.int64]
 
 Observer = Callable[[AskStep, api.WorkOrder, api.Answers], None]
-"""Sees every margin of a query as it arrives, with its order; for measuring and checking."""
+"""Sees every margin and score of a query as it arrives, with its order; for measuring and checking."""
 
 
 @dataclass
@@ -68,19 +68,19 @@ class Asking:
         subjects: Subjects,
         rounds: Sequence[Round],
         row_failed: Callable[[Subjects, int, str], None],
-    ) -> list[States]:
-        """Run the rounds; returns the states of each question. Raises QueryCancelled and EngineError.
+    ) -> list[Found]:
+        """Run the rounds; returns what is found for each question. Raises QueryCancelled and EngineError.
 
         row_failed is called with an item that got no finite answer and the reason: it raises, or returns to
         make that answer NULL. Where the step may end early, what was not needed is NOT_ASKED.
         """
-        states = [np.full(subjects.items, NOT_ASKED) for _ in step.questions]
+        found = [Found.of(question, subjects.items) for question in step.questions]
         matches = _Matches(step, subjects)
         for turn in rounds:
             if matches.enough:
                 break
             for question in turn.unanswered:
-                states[question][slice(None) if turn.items is None else turn.items] = NULL
+                found[question].states[slice(None) if turn.items is None else turn.items] = NULL
             asked, asks = program(step.questions, template, self.readout, turn.unanswered)
             if not turn.subjects.items or not asks:
                 continue
@@ -89,12 +89,27 @@ class Asking:
             with closing(self._answers(step, order)) as arriving:
                 for answers in arriving:
                     items = answers.items if turn.items is None else turn.items[answers.items]
-                    failed = np.isnan(answers.margins)
+                    failed = np.isnan(answers.values.reshape(len(items), -1)[:, 0])
                     if failed.any():
                         row_failed(subjects, int(items[failed.argmax()]), answers.error or "no finite answer")
-                    found = np.where(answers.margins > self.readout.zero_point, TRUE, FALSE)
-                    states[asked[answers.ask]][items] = np.where(failed, NULL, found)
-                    matches.count(asks[answers.ask], items, found, failed)
+                    states = self._note(found[asked[answers.ask]], items, answers, failed)
+                    matches.count(asks[answers.ask], items, states, failed)
+        return found
+
+    def _note(
+        self, found: Found, items: Items, answers: api.Answers, failed: NDArray[np.bool_]
+    ) -> NDArray[np.int8]:
+        """Read an order's answers as the question's; the states of those that did not fail."""
+        match found.kind:
+            case "boolean":
+                states = np.where(answers.margins > self.readout.zero_point, TRUE, FALSE)
+            case "score":
+                states = np.full(len(items), TRUE)
+                found.values[items] = probability(answers.margins, self.readout.zero_point)
+            case "label":
+                states = np.full(len(items), TRUE)
+                found.values[items] = answers.scores.argmax(axis=1)
+        found.states[items] = np.where(failed, NULL, states)
         return states
 
     def _answers(self, step: AskStep, order: api.WorkOrder) -> Generator[api.Answers]:
@@ -143,12 +158,18 @@ class _Matches:
             "enough": None if self._step.enough is None else self._missing,
         }
 
-    def count(self, ask: api.Ask, items: Items, found: States, failed: NDArray[np.bool_]) -> None:
+    def count(self, ask: api.Ask, items: Items, states: NDArray[np.int8], failed: NDArray[np.bool_]) -> None:
         """Take in answers to an ask."""
         if len(self._found):
             true, false = ask.on_true == api.MATCH, ask.on_false == api.MATCH
-            matched = items[(((found == TRUE) & true) | ((found == FALSE) & false)) & ~failed]
+            matched = items[(((states == TRUE) & true) | ((states == FALSE) & false)) & ~failed]
             self._found[self._subjects.anchor_rows(matched) if self._step.exists else matched] = True
+
+
+def probability(margins: NDArray[np.float32], zero_point: float) -> NDArray[np.float64]:
+    """P(yes) of margins: 0.5 at the zero point, above which an answer is true."""
+    # The tangent does not overflow, however large a margin is.
+    return 0.5 + 0.5 * np.tanh((margins.astype(np.float64) - zero_point) / 2)
 
 
 def program(
@@ -157,7 +178,7 @@ def program(
     """The ask program without the unanswered questions: the question of each ask, and the asks.
 
     An unanswered question is NULL: it decides neither AND nor OR, so the program goes on wherever it can, and where it
-    ends is no certain match.
+    ends is no certain match. Questions for labels are put to every item.
     """
 
     def target(question: int) -> int:
@@ -170,6 +191,8 @@ def program(
     if entry == api.DONE:
         return [], ()
     asked = [i for i in range(entry, len(questions)) if i not in unanswered]
+    if template.labels[entry]:
+        return asked, tuple(api.Ask(template.suffixes[i], api.Labels(template.labels[i])) for i in asked)
     place = {question: ask for ask, question in enumerate(asked)}
     place |= {api.DONE: api.DONE, MATCH: api.MATCH}
     return asked, tuple(

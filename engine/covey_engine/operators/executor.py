@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -99,7 +100,7 @@ class Executor:
         """Start a statement. Errors of DuckDB, operators, engine and storage come from here or from batches.
 
         cancel: set it to stop the query wherever it is. overflow: what happens to texts longer than the
-        context. observe: sees every margin. user: who shares the device with other users.
+        context. observe: sees every margin and score. user: who shares the device with other users.
         """
         statements = Statements(cursor, cancel, self._watch)
         ledger = Ledger()
@@ -151,12 +152,12 @@ class _Run:
         if subjects is None:
             write_answers(self.statements, step, None, ())
             return
-        template = tokenize(step, lambda text: self.tokenizer.encode(text, special=True))
+        template = tokenize(step, partial(self.tokenizer.encode, special=True), self.tokenizer.encode)
         limit = self.engine.info().context_length
         check_template(template, tuple(question.call for question in step.questions), limit)
         rounds = fit(template, subjects, limit, self.overflow, self.scratch, self._describe)
-        states = self.asking.ask(step, template, subjects, rounds, self._row_failed)
-        write_answers(self.statements, step, subjects, states)
+        found = self.asking.ask(step, template, subjects, rounds, self._row_failed)
+        write_answers(self.statements, step, subjects, found)
 
     def _subjects(self, step: AskStep) -> Subjects | None:
         """Who is asked; None where nobody is: then no text is tokenized either."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from covey_planner.physical import AnchorText, AskStep, PartnerText, Segment, Text
+from covey_planner.physical import AnchorText, AskStep, PartnerText, Question, Segment, Text
 from numpy.typing import NDArray
 
 from covey_engine.operators.domains import Side
@@ -19,14 +19,19 @@ Encode = Callable[[str], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Template:
-    """The prompts of a step with their fixed text tokenized: a prefix, then one suffix a question."""
+    """The prompts of a step with their fixed text tokenized: a prefix, then one suffix a question.
+
+    labels: of each question the labels that it chooses from, none where it asks for yes or no.
+    """
 
     prefix: tuple[api.Part, ...]
     suffixes: tuple[tuple[api.Part, ...], ...]
+    labels: tuple[tuple[tuple[int, ...], ...], ...]
 
     def fixed(self, question: int) -> int:
-        """Tokens of the question's prompt that belong to no row."""
-        return sum(len(part.tokens) for part in self.parts(question) if isinstance(part, api.Literal))
+        """Tokens of the question's prompt that belong to no row, those of the longest label but its last included."""
+        text = sum(len(part.tokens) for part in self.parts(question) if isinstance(part, api.Literal))
+        return text + max((len(label) - 1 for label in self.labels[question]), default=0)
 
     def parts(self, question: int) -> Iterator[api.Part]:
         """The segments of the question's prompt."""
@@ -53,8 +58,8 @@ class Template:
         return tokens
 
 
-def tokenize(step: AskStep, encode: Encode) -> Template:
-    """Tokenize the literal segments of a step, each once."""
+def tokenize(step: AskStep, encode: Encode, encode_label: Encode) -> Template:
+    """Tokenize the literal segments of a step, each once, and its labels, in which nothing is special."""
     known: dict[str, tuple[int, ...]] = {}
 
     def part(segment: Segment) -> api.Part:
@@ -71,7 +76,15 @@ def tokenize(step: AskStep, encode: Encode) -> Template:
     def parts(segments: tuple[Segment, ...]) -> tuple[api.Part, ...]:
         return tuple(part(segment) for segment in segments if segment != Text(""))
 
-    return Template(parts(step.prefix), tuple(parts(question.suffix) for question in step.questions))
+    def labels(question: Question) -> tuple[tuple[int, ...], ...]:
+        end = encode(question.end) if question.labels else ()
+        return tuple(encode_label(text) + end for _, text in question.labels)
+
+    return Template(
+        parts(step.prefix),
+        tuple(parts(question.suffix) for question in step.questions),
+        tuple(map(labels, step.questions)),
+    )
 
 
 def _contributed(side: Side, arguments: list[int]) -> NDArray[np.int64]:

@@ -64,14 +64,30 @@ class YesNo:
 
 
 @dataclass(frozen=True)
+class Labels:
+    """Read the log-probability of each label: the sum of those of its tokens, one after another, after the prompt.
+
+    labels: token tuples, none empty; equal ones get equal scores, and they may begin alike: what they share is
+    computed once. A label's last token is never computed. Whether a label ends with an end-of-answer token is the
+    caller's choice: without one, a label that another one begins with takes in the probability of both.
+    """
+
+    labels: tuple[tuple[int, ...], ...]
+
+
+Readout = YesNo | Labels
+
+
+@dataclass(frozen=True)
 class Ask:
     """One question: the segments after the shared prefix, how to read the answer, and which ask comes next.
 
-    `on_true` and `on_false` are indices of later asks, or DONE, or MATCH.
+    `on_true` and `on_false` are indices of later asks, or DONE, or MATCH. An ask for labels has no truth: both are
+    DONE, and an order that has one has no other kind; each of its asks is put to every item.
     """
 
     suffix: tuple[Part, ...]
-    readout: YesNo
+    readout: Readout
     on_true: int = DONE
     on_false: int = DONE
 
@@ -139,26 +155,40 @@ class WorkOrder:
 
 @dataclass(frozen=True)
 class Answers:
-    """Margins of one ask for some items, in the order in which they were computed.
+    """What one ask found for some items, in the order in which they were computed.
 
     items: int64, the anchor's index (filter), or the pair's: its position in `pairs.indices`, or
-    anchor * partner_count + partner where every pair is asked. margins: float32; NaN where `Answers.error` says why.
+    anchor * partner_count + partner where every pair is asked. values: float32, the margins [items] of a YesNo, the
+    scores [items, labels] of Labels, of which an item's come together; NaN where `Answers.error` says why.
     """
 
     ask: int
     items: NDArray[np.int64]
-    margins: NDArray[np.float32]
+    values: NDArray[np.float32]
     error: str | None = None
+
+    @property
+    def margins(self) -> NDArray[np.float32]:
+        """The margin of each item: float32 [items]."""
+        assert self.values.ndim == 1, "an ask for labels has scores"
+        return self.values
+
+    @property
+    def scores(self) -> NDArray[np.float32]:
+        """The log-probability of each label for each item: float32 [items, labels]."""
+        assert self.values.ndim == 2, "a yes/no ask has margins"
+        return self.values
 
 
 @dataclass(frozen=True)
 class Figures:
     """What a work order (or a query: figures add up) cost.
 
-    prompt_tokens: length of all prompts as if each were computed alone; fresh_tokens: positions that entered the
-    embedding; attention_pairs: query-key pairs; recomputed_tokens: the part of fresh_tokens computed again because
-    the arena was too small to keep it; device_seconds: time of the chunks, split by their tokens. prefix_tokens_saved:
-    what more would have been computed, had only whole segments been shared and not what texts begin with alike.
+    prompts: of an ask for labels, one for each beginning of labels after which a token is read; prompt_tokens: length
+    of all prompts as if each were computed alone; fresh_tokens: positions that entered the embedding; attention_pairs:
+    query-key pairs; recomputed_tokens: the part of fresh_tokens computed again because the arena was too small to keep
+    it; device_seconds: time of the chunks, split by their tokens. prefix_tokens_saved: what more would have been
+    computed, had only whole segments been shared and not what texts begin with alike.
     """
 
     prompts: int = 0

@@ -1,18 +1,39 @@
-"""Logits of the answer tokens go in, yes/no margins come out; never touches the model or the device."""
+"""Readouts go in, what the head is cut to comes out; its logits go in, margins come out; never touches a device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.api import YesNo
+from covey_engine.prefill.api import Labels, Readout, YesNo
 
 
-def answer_tokens(readouts: Iterable[YesNo]) -> tuple[int, ...]:
-    """Token ids that the readouts look at, each once, ascending: what the head is cut to."""
-    return tuple(sorted({token for readout in readouts for token in (*readout.yes, *readout.no)}))
+class Head(NamedTuple):
+    """What a runner's head is cut to: token ids, and whether the log-sum-exp over all tokens is one more column."""
+
+    tokens: tuple[int, ...] = ()
+    normalizer: bool = False
+
+
+def head_of(readouts: Iterable[Readout]) -> Head:
+    """What the readouts look at; margins need no normalizer, the log-probabilities of labels do."""
+    tokens, normalizer = set[int](), False
+    for readout in readouts:
+        match readout:
+            case YesNo(yes, no):
+                tokens.update(yes, no)
+            case Labels(labels):
+                tokens.update(token for label in labels for token in label)
+                normalizer = True
+    return Head(tuple(sorted(tokens)), normalizer)
+
+
+def answer_tokens(readouts: Iterable[Readout]) -> tuple[int, ...]:
+    """Token ids that the readouts look at, each once, ascending."""
+    return head_of(readouts).tokens
 
 
 class MarginReader:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from covey_engine.prefill.api import EngineInfo
 from covey_engine.prefill.attention import Arena, ChunkAttention
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
+from covey_engine.prefill.models.head import CutHead
 from covey_engine.prefill.models.model import Model
 from covey_engine.prefill.plan import plan_chunk
 from covey_engine.prefill.runner import Computed
@@ -27,24 +27,27 @@ class ReferenceRunner:
         self._model = model
         self._arena = arena
         self._device = arena.kv.device
-        self._head: Tensor | None = None
+        self._head: CutHead | None = None
 
     @property
     def arena_tokens(self) -> int:
         """Token positions of the KV arena."""
         return len(self._arena)
 
-    def set_answer_tokens(self, ids: tuple[int, ...]) -> None:
-        """Cut the output head to these token ids; `run` returns logits in this order. Raises EngineError."""
+    def set_answer_tokens(self, ids: tuple[int, ...], normalizer: bool = False) -> None:
+        """Cut the output head to these token ids; `run` returns logits in this order. Raises EngineError.
+
+        normalizer: one more column, the log-sum-exp of the logits of all tokens.
+        """
         self._check_tokens(np.array(ids, np.int64))
-        self._head = self._model.vocabulary.head[list(ids)].float()
+        self._head = CutHead.of(self._model.vocabulary.head, ids, normalizer)
 
     def launch(self, chunk: Chunk) -> Computed:
         """Run a chunk. Raises EngineError."""
         return Computed.by(self.run, chunk)
 
     def run(self, chunk: Chunk) -> NDArray[np.float32]:
-        """One forward pass: logits [len(chunk.answers), len(answer tokens)].
+        """One forward pass: logits [len(chunk.answers), len(answer tokens)] and the normalizer.
 
         An answer whose prompt was not finite somewhere, or cannot be told, is a row of NaN; others are
         untouched.
@@ -70,9 +73,9 @@ class ReferenceRunner:
         bad = None if attention.bad_rows is None else attention.bad_rows.cpu().numpy()
         self._arena.settle(chunk.kv_address, bad)
         if not len(chunk.answers):
-            return np.zeros((0, 0 if self._head is None else len(self._head)), np.float32)
+            return np.zeros((0, 0 if self._head is None else self._head.columns), np.float32)
         assert self._head is not None, "set_answer_tokens comes before the first answer"
-        logits: NDArray[np.float32] = torch.mm(hidden.float(), self._head.t()).cpu().numpy()
+        logits: NDArray[np.float32] = self._head.logits(hidden).cpu().numpy()
         logits = logits[plan.order]
         logits[self._arena.ill_answers(chunk) | ~np.isfinite(logits).all(axis=1)] = np.nan
         return logits

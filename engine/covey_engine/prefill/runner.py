@@ -41,8 +41,11 @@ class Runner(Protocol):
         """Token positions of the KV arena, addresses 0..arena_tokens-1, chunk scratch included."""
         ...
 
-    def set_answer_tokens(self, ids: tuple[int, ...]) -> None:
-        """Cut the output head to these token ids; chunks launched from now on return logits in this order."""
+    def set_answer_tokens(self, ids: tuple[int, ...], normalizer: bool = False) -> None:
+        """Cut the output head to these token ids; chunks launched from now on return logits in this order.
+
+        normalizer: and one more column, the log-sum-exp of the logits of all tokens.
+        """
         ...
 
     def launch(self, chunk: Chunk) -> Pending:

@@ -33,7 +33,12 @@ def _fold(condition: Condition, required: bool) -> Condition:
             sides = [side.unnest() for side in (comparison.this, comparison.expression)]
             flag = next((bool(side.this) for side in sides if isinstance(side, exp.Boolean)), None)
             plain = any(site_number(side) is not None for side in sides)
-            if flag is None or not plain or (isinstance(comparison, exp.Is) and not required):
+            if (
+                flag is None
+                or not plain
+                or value.call.kind != "boolean"
+                or (isinstance(comparison, exp.Is) and not required)
+            ):
                 return condition
             return Ask(value.call) if flag else Not(Ask(value.call))
     return condition

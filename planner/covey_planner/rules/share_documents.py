@@ -35,12 +35,12 @@ def documents(condition: Condition) -> object:
 
 
 def same_documents(call: Call, other: Call) -> bool:
-    """Whether two calls ask about the same arguments, and from the same side."""
+    """Whether two calls ask about the same arguments, from the same side, and one work order can hold both."""
     return _documents(call) == _documents(other)
 
 
 def _documents(call: Call) -> object:
-    return call.arguments_identity, call.sides
+    return call.arguments_identity, call.sides, call.kind == "label"
 
 
 def _parts(condition: Condition) -> tuple[Condition, ...]:

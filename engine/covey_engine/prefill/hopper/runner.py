@@ -32,6 +32,7 @@ from covey_engine.prefill.kernels.flags import spoiled
 from covey_engine.prefill.kernels.linear import BlockGemm, deep_gemm
 from covey_engine.prefill.kernels.merge import MERGED
 from covey_engine.prefill.kernels.precision import Precision
+from covey_engine.prefill.models.head import CutHead
 from covey_engine.prefill.models.shape import ModelShape
 
 CHUNK_TOKENS = 16384
@@ -179,7 +180,7 @@ class HopperRunner:
         self._room = len(workspace.packed[0])
         self._pad = padded_rows if weights.precision is Precision.BLOCK else int
         self._decoder = Decoder(weights, arena, workspace, backend.attention, self._pad)
-        self._head = weights.head[:0].float()
+        self._head = CutHead.of(weights.head, ())
         self._staging = [StagingSlot(backend.device, 8 * rows) for _ in range(IN_FLIGHT)]
         self._next = 0
         self._load_seconds = 0.0
@@ -227,13 +228,15 @@ class HopperRunner:
         """Token positions of the KV arena."""
         return len(self._arena.flags)
 
-    def set_answer_tokens(self, ids: tuple[int, ...]) -> None:
-        """Cut the output head to these token ids; logits come in this order."""
-        index = torch.tensor(ids, dtype=torch.int64, device=self.weights.head.device)
-        self._head = self.weights.head.index_select(0, index).float()
+    def set_answer_tokens(self, ids: tuple[int, ...], normalizer: bool = False) -> None:
+        """Cut the output head to these token ids; logits come in this order.
+
+        normalizer: one more column, the log-sum-exp of the logits of all tokens.
+        """
+        self._head = CutHead.of(self.weights.head, ids, normalizer)
 
     def run(self, chunk: Chunk) -> NDArray[np.float32]:
-        """One forward pass: logits [len(chunk.answers), len(answer tokens)], float32."""
+        """One forward pass: logits [len(chunk.answers), len(answer tokens)] and the normalizer, float32."""
         return self.launch(chunk).result()
 
     def launch(self, chunk: Chunk) -> Pending:
@@ -246,7 +249,7 @@ class HopperRunner:
             with torch.inference_mode():
                 began = self._event()
                 batch = stage(chunk, plan, self._pad(max(len(chunk.answers), 1)), staging)
-                logits = self._mark(self._decoder.forward(batch) @ self._head.t(), batch.spans)
+                logits = self._mark(self._head.logits(self._decoder.forward(batch)), batch.spans)
                 received = torch.empty(logits.shape, dtype=torch.float32, pin_memory=self._on_gpu)
                 received.copy_(logits, non_blocking=True)
                 ended = self._event()

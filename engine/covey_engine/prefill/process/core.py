@@ -14,9 +14,10 @@ from typing import Protocol
 from covey_engine.prefill.api import WorkOrder
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
+from covey_engine.prefill.readout import Head
 from covey_engine.prefill.runner import Logits, Pending, Runner
+from covey_engine.prefill.scheduling.labels import Parts
 from covey_engine.prefill.scheduling.orders import Limits, StoredColumn
-from covey_engine.prefill.scheduling.prepare import Prepared
 from covey_engine.prefill.scheduling.reports import Report
 from covey_engine.prefill.scheduling.scheduler import Scheduler
 
@@ -50,15 +51,15 @@ class Core:
         self._runner = runner
         self._listener = listener
         self._scheduler = Scheduler(limits, open_column)
-        self._head: tuple[int, ...] = ()
+        self._head = Head()
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._staged: queue.SimpleQueue[tuple[Chunk, tuple[int, ...]] | None] = queue.SimpleQueue()
+        self._staged: queue.SimpleQueue[tuple[Chunk, Head] | None] = queue.SimpleQueue()
         self._launched: queue.SimpleQueue[Pending | BaseException | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         self._flying = 0
         self._broken: BaseException | None = None
 
-    def prepare(self, order: WorkOrder) -> Prepared:
+    def prepare(self, order: WorkOrder) -> Parts:
         """Check an order and sort its rows. Raises EngineError where it can never run."""
         return self._scheduler.prepare(order)
 
@@ -66,7 +67,7 @@ class Core:
         """Have a task done between two chunks; None ends the loop."""
         self._tasks.put(task)
 
-    def admit(self, prepared: Prepared) -> int:
+    def admit(self, prepared: Parts) -> int:
         """Queue an order; its ticket in the reports to come."""
         return self._scheduler.admit(prepared)
 
@@ -90,10 +91,10 @@ class Core:
         if self._broken is not None:
             raise self._broken
 
-    def _launch(self, chunk: Chunk, head: tuple[int, ...]) -> Pending | BaseException:
+    def _launch(self, chunk: Chunk, head: Head) -> Pending | BaseException:
         try:
             if head != self._head:
-                self._runner.set_answer_tokens(head)
+                self._runner.set_answer_tokens(*head)
                 self._head = head
             return self._runner.launch(chunk)
         except BaseException as error:
@@ -127,7 +128,7 @@ class Core:
             self._listener.hear(empty)
         chunk = self._scheduler.schedule() if self._flying < _AHEAD else None
         if chunk is not None:
-            self._staged.put((chunk, self._scheduler.answer_tokens))
+            self._staged.put((chunk, self._scheduler.head))
             self._flying += 1
         elif self._flying:
             self._flying -= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from dataclasses import dataclass
 from typing import Any
@@ -80,12 +81,12 @@ class Reports:
     reports: tuple[Report, ...]
 
     def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
-        """One buffer for all items and one for all margins, plain tuples for the rest."""
+        """One buffer for all items and one for all margins and scores, plain tuples for the rest."""
         answers = [answers for report in self.reports for answers in report.answers]
         heads = tuple(
             (
                 report.ticket,
-                tuple((answers.ask, len(answers.items), answers.error) for answers in report.answers),
+                tuple((one.ask, one.values.shape, one.error) for one in report.answers),
                 tuple(vars(report.figures).values()),
                 tuple(vars(report.progress).values()),
                 report.finished,
@@ -93,8 +94,8 @@ class Reports:
             for report in self.reports
         )
         items = _joined([one.items for one in answers], np.int64)
-        margins = _joined([one.margins for one in answers], np.float32)
-        return _reports, (heads, pickle.PickleBuffer(items.data), pickle.PickleBuffer(margins.data))
+        values = _joined([one.values.reshape(-1) for one in answers], np.float32)
+        return _reports, (heads, pickle.PickleBuffer(items.data), pickle.PickleBuffer(values.data))
 
 
 def _joined(arrays: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
@@ -104,12 +105,13 @@ def _joined(arrays: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]
 
 
 def _reports(heads: tuple[Any, ...], *buffers: Any) -> Reports:
-    items, margins = np.frombuffer(buffers[0], np.int64), np.frombuffer(buffers[1], np.float32)
-    begin, reports = 0, list[Report]()
+    items, values = np.frombuffer(buffers[0], np.int64), np.frombuffer(buffers[1], np.float32)
+    begin, first, reports = 0, 0, list[Report]()
     for ticket, parts, figures, progress, finished in heads:
         answers = []
-        for ask, count, error in parts:
-            answers.append(Answers(ask, items[begin : begin + count], margins[begin : begin + count], error))
-            begin += count
+        for ask, shape, error in parts:
+            end, last = begin + shape[0], first + math.prod(shape)
+            answers.append(Answers(ask, items[begin:end], values[first:last].reshape(shape), error))
+            begin, first = end, last
         reports.append(Report(ticket, tuple(answers), Figures(*figures), Progress(*progress), finished))
     return Reports(tuple(reports))

@@ -23,8 +23,8 @@ from covey_engine.prefill.process.core import Core
 from covey_engine.prefill.process.messages import Accepted, Cancel, Failed, Load, Ready, Reports, Submit
 from covey_engine.prefill.runner import Runner
 from covey_engine.prefill.scheduling.compiled import compile_kernels
+from covey_engine.prefill.scheduling.labels import Parts
 from covey_engine.prefill.scheduling.orders import open_token_column
-from covey_engine.prefill.scheduling.prepare import Prepared
 from covey_engine.prefill.scheduling.reports import Report
 
 _PR_SET_PDEATHSIG = 1
@@ -80,7 +80,7 @@ class Worker:
                 case _:
                     os._exit(0)
 
-    def _admit(self, theirs: int, prepared: Prepared) -> None:
+    def _admit(self, theirs: int, prepared: Parts) -> None:
         ticket = self._core.admit(prepared)
         self._theirs[ticket], self._ours[theirs] = theirs, ticket
 

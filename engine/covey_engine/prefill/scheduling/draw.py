@@ -13,7 +13,8 @@ import numpy as np
 from covey_engine.prefill.scheduling.batches import Batch
 from covey_engine.prefill.scheduling.compiled import Flags, Ints, IntsOut, kernel
 from covey_engine.prefill.scheduling.descend import descend
-from covey_engine.prefill.scheduling.jobs import Job
+from covey_engine.prefill.scheduling.jobs import Job, Path
+from covey_engine.prefill.scheduling.prepare import HOLLOW
 from covey_engine.prefill.scheduling.tree import Tree
 
 _NONE = np.empty(0, np.int64)
@@ -37,17 +38,26 @@ class Draft:
 
 @dataclass(eq=False)
 class _Offer:
-    """Items with their prompts' lengths, what each costs in tokens, and how many it asks to keep."""
+    """Items with their prompts' lengths, what each costs in tokens, and how many it asks to keep.
+
+    ends: after how many items a batch may end for nothing to be computed twice; None where it may end anywhere.
+    """
 
     batch: Batch
     lengths: Ints
     costs: Ints
     kept: Ints | None
+    ends: Ints | None = None
+
+    @property
+    def all(self) -> int:
+        """How many items it can give at most; the others are there to be looked at."""
+        return len(self.batch) if self.ends is None or not len(self.ends) else int(self.ends[-1])
 
     def fitting(self, draft: Draft, want: int) -> int:
         """How many of the first items fit; one more than `want` allows, so that a slice is never empty."""
         ends = self.costs.cumsum()
-        count = int(ends.searchsorted(draft.room, "right"))
+        count = most = int(ends.searchsorted(draft.room, "right"))
         if want < draft.room:
             count = min(count, int(ends.searchsorted(want, "right")) + 1)
         if self.kept is not None:
@@ -56,7 +66,17 @@ class _Offer:
                 able = max(able, 1)
             draft.starved |= able < count
             count = min(count, able)
-        return count
+        return count if self.ends is None else self._to_end(count, most, draft)
+
+    def _to_end(self, count: int, most: int, draft: Draft) -> int:
+        """The end before or at `count`, else the one after it, `most` at most; any where nothing else moves."""
+        assert self.ends is not None
+        place = int(self.ends.searchsorted(count, "right"))
+        if place:
+            return int(self.ends[place - 1])
+        if len(self.ends) and self.ends[0] <= most:
+            return int(self.ends[0])
+        return 0 if draft.batches else count
 
 
 @dataclass(eq=False)
@@ -94,7 +114,8 @@ class Drawer:
 
     def _draw_ready(self, job: Job, draft: Draft, want: int) -> bool:
         whole = job.ready[0]
-        offer = self._offer(whole.part(slice(_most(job, want))))
+        most = _most(job, want)
+        offer = self._offer(whole.part(slice(most)), whole=len(whole) <= most)
         count = offer.fitting(draft, want)
         long = count == 0 and self._long(offer, draft)
         if count or long:
@@ -105,7 +126,7 @@ class Drawer:
                 job.ready.popleft()
         if count:
             self._take(offer, draft, count)
-        return count == len(offer.batch)
+        return count == offer.all
 
     def _draw_pairs(self, job: Job, draft: Draft, want: int) -> bool:
         pairs = job.prepared.pairs
@@ -121,7 +142,8 @@ class Drawer:
             return False
         rows, positions = job.opened.head(most)
         partners = pairs.partner(positions)
-        offer = self._offer(Batch(job, 0, rows, partners, pairs.item(positions, partners)))
+        whole = bool(positions[-1] + 1 == pairs.ends[rows[-1]])
+        offer = self._offer(Batch(job, 0, rows, partners, pairs.item(positions, partners)), whole)
         count = offer.fitting(draft, want)
         if count == 0:
             if self._long(offer, draft):
@@ -132,7 +154,7 @@ class Drawer:
         begun = rows[:count][positions[:count] == pairs.begins[rows[:count]]]
         for meeting in self._meetings(job, begun):
             self._join(meeting, draft, len(begun))
-        return count == len(rows)
+        return count == offer.all
 
     def _draw_rows(self, job: Job, draft: Draft, want: int) -> bool:
         rows = job.next_rows(min(_most(job, want), job.allowed))
@@ -179,15 +201,22 @@ class Drawer:
         draft.long = offer.batch.part(slice(1))
         return True
 
-    def _offer(self, batch: Batch) -> _Offer:
-        """Find the items' nodes and what they cost; items of one row share what comes before the partner."""
-        path, rows, held = batch.job.paths[batch.ask], batch.rows, batch.held
+    def _offer(self, batch: Batch, whole: bool = True) -> _Offer:
+        """Find the items' nodes and what they cost; items of one row share what comes before the partner.
+
+        whole: whether no pair that comes after these may share more with them.
+        """
+        path, rows, held, ends = batch.job.paths[batch.ask], batch.rows, batch.held, None
         if batch.partners is None:
             batch.nodes = descend(self._tree, path, rows, held)
             base = self._tree.end[batch.nodes]
             lengths = path.start.lengths(rows, None)
         else:
             base, lengths = self._share(batch)
+            if batch.job.prepared.trie is not None:
+                again = _repeated(path, batch)
+                base[1:] += again
+                ends = np.append(again == 0, whole).nonzero()[0] + 1
         kept = None
         if path.after:
             kept = np.maximum(path.held.lengths(rows, batch.partners) - base, 0)
@@ -197,7 +226,7 @@ class Drawer:
             more = ending.waves.next[rows] < ending.waves.end[rows]
             ours = np.maximum(path.start.lengths(rows, None) - base, 0) * more
             kept = ours if kept is None else np.maximum(kept, ours)
-        return _Offer(batch, lengths, np.maximum(lengths - base, 1), kept)
+        return _Offer(batch, lengths, np.maximum(lengths - base, 1), kept, ends)
 
     def _share(self, batch: Batch) -> tuple[Ints, Ints]:
         """Of pairs, find the nodes; how much of each is there once those before it are, and their lengths."""
@@ -260,7 +289,9 @@ class Drawer:
 
 def _most(job: Job, want: int) -> int:
     """How many items to look at for a number of tokens: a few more than will fit."""
-    return min(want, int(1.2 * want / job.tokens_an_item) + 8)
+    most = min(want, int(1.2 * want / job.tokens_an_item) + 8)
+    trie = job.prepared.trie
+    return most if trie is None else most + len(trie)
 
 
 @kernel
@@ -313,3 +344,22 @@ def _fresh_rows(groups: Ints, starts: Ints, fresh: Flags) -> tuple[Ints, Ints, b
                 drivers[found], rows[found] = n, row
                 found += 1
     return drivers[:found], rows[:found], ascend
+
+
+def _repeated(path: Path, batch: Batch) -> Ints:
+    """How many of the partner's tokens each pair but the first begins with like the one before it."""
+    rows, partners = batch.rows, batch.partners
+    assert partners is not None
+    alike = rows[1:] == rows[:-1]
+    if batch.held is not None:
+        alike &= batch.held[1:] == batch.held[:-1]
+    total = np.zeros(len(alike), np.int64)
+    for step in path.steps[path.fixed :]:
+        if step.side is None:
+            assert step.kind.tokens is not None
+            total += alike * len(step.kind.tokens)
+            continue
+        slots = step.side.slots[rows if step.ours else partners]
+        alike = alike & (slots[1:] == slots[:-1])
+        total += alike * np.where(slots[1:] == HOLLOW, 0, step.side.column.lengths[slots[1:]])
+    return total

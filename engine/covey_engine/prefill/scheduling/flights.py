@@ -9,6 +9,7 @@ import numpy as np
 
 from covey_engine.prefill.api import Figures
 from covey_engine.prefill.chunk import Chunk
+from covey_engine.prefill.readout import Head
 from covey_engine.prefill.scheduling.batches import Batch, together
 from covey_engine.prefill.scheduling.compiled import Ints, TableOut, Tokens, kernel
 from covey_engine.prefill.scheduling.jobs import Job
@@ -28,17 +29,17 @@ class Flight:
     """A chunk that was given out and not settled.
 
     batches: its items; they hold nodes where they may go on. answers: for each batch, the rows of the logits that
-    answer its items. costs: what it adds to each job's figures. tokens: the answer tokens it is read by.
+    answer its items. costs: what it adds to each job's figures. head: what its logits are of.
     """
 
     chunk: Chunk
     batches: list[Batch]
     answers: list[Ints]
     costs: dict[Job, Figures]
-    tokens: tuple[int, ...]
+    head: Head
 
 
-def launch(batches: Sequence[Batch], tree: Tree, tokens: tuple[int, ...]) -> Flight:
+def launch(batches: Sequence[Batch], tree: Tree, head: Head) -> Flight:
     """Pack items into a chunk. From here on what nobody else wants is free, and items that may go on hold nodes."""
     batches = together(batches)
     plan = outline(batches, tree)
@@ -47,7 +48,7 @@ def launch(batches: Sequence[Batch], tree: Tree, tokens: tuple[int, ...]) -> Fli
     chunk, rows = replay(pack(plan, kept.address, tree), plan, tree)
     answers, index = _distinct(rows, len(chunk))
     costs = add_savings(_costs(plan, kept), plan, tree)
-    flight = Flight(replace(chunk, answers=answers), [], [], costs, tokens)
+    flight = Flight(replace(chunk, answers=answers), [], [], costs, head)
     let_go = [plan.start]
     for batch, strips in plan.batches:
         path = batch.job.paths[batch.ask]

@@ -20,6 +20,7 @@ from covey_engine.prefill.scheduling.ending import Ending, ending_of
 from covey_engine.prefill.scheduling.groups import Groups
 from covey_engine.prefill.scheduling.kinds import Kind, Kinds
 from covey_engine.prefill.scheduling.prepare import Measure, Prepared, Side, arguments_of, fixed_parts
+from covey_engine.prefill.scheduling.scores import Scores
 
 if TYPE_CHECKING:
     from covey_engine.prefill.scheduling.outline import Cell
@@ -91,6 +92,7 @@ class Job:
     of a join of which some pairs are still to be taken; ready: items whose next ask is known, in batches. unsettled:
     items that are not done. to_come: an upper bound of the tokens to compute, as far as the order does not end early.
     ending: how it may; None for an order that is asked in full. since: the device's seconds before its first chunk.
+    scores: of an ask for labels, what is known of its items.
     """
 
     ticket: int
@@ -106,6 +108,7 @@ class Job:
     key_groups: Groups | None
     common: Measure
     ending: Ending | None
+    scores: Scores | None
     cursor: int = 0
     opened: Open = field(default_factory=Open)
     ready: deque[Batch] = field(default_factory=deque)
@@ -212,6 +215,7 @@ def open_job(ticket: int, prepared: Prepared, kinds: Kinds, chunk: int) -> Job:
         key_groups,
         prepared.each,
         ending_of(prepared, chunk),
+        None if prepared.trie is None else Scores(prepared.trie),
     )
     for claim in job.claims:
         claim.sure = job.ending is None

@@ -12,7 +12,7 @@ from covey_storage.errors import StorageError
 from covey_storage.tokens import TokenColumn
 from numpy.typing import NDArray
 
-from covey_engine.prefill.api import DONE, MATCH, Anchor, Part, Partner, WorkOrder
+from covey_engine.prefill.api import DONE, MATCH, Anchor, Labels, Part, Partner, WorkOrder, YesNo
 from covey_engine.prefill.errors import EngineError
 from covey_engine.prefill.scheduling.pieces import Pieces, Texts
 from covey_engine.prefill.scheduling.prefixes import Rule
@@ -142,8 +142,7 @@ def check_shape(order: WorkOrder) -> None:
     if order.exists or order.enough is not None:
         _check_end(order)
     for index, ask in enumerate(order.asks):
-        if not ask.readout.yes or not ask.readout.no:
-            raise EngineError(f"ask {index} needs at least one yes and one no token")
+        _check_readout(order, index)
         for following in (ask.on_true, ask.on_false):
             if following not in (DONE, MATCH) and not index < following < len(order.asks):
                 raise EngineError(f"ask {index} goes on with ask {following}, which is not a later one")
@@ -156,6 +155,23 @@ def _check_end(order: WorkOrder) -> None:
         raise EngineError("a work order that ends with an anchor's first match needs partners")
     if not any(MATCH in (ask.on_true, ask.on_false) for ask in order.asks):
         raise EngineError("a work order that ends with its matches has no answer that is one")
+
+
+def _check_readout(order: WorkOrder, index: int) -> None:
+    ask = order.asks[index]
+    match ask.readout:
+        case YesNo(yes, no):
+            if not yes or not no:
+                raise EngineError(f"ask {index} needs at least one yes and one no token")
+        case Labels(labels):
+            if not labels:
+                raise EngineError(f"ask {index} needs at least one label")
+            if () in labels:
+                raise EngineError(f"label {labels.index(())} of ask {index} has no tokens")
+            if not (ask.on_true == ask.on_false == DONE):
+                raise EngineError(f"ask {index} is for labels, which are neither true nor false")
+    if type(ask.readout) is not type(order.asks[0].readout):
+        raise EngineError("a work order is either for labels or for yes and no")
 
 
 def _check_pairs(order: WorkOrder) -> None:

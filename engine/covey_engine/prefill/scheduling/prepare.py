@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from covey_engine.prefill.api import Anchor, Argument, Literal, Part, Partner, WorkOrder
 from covey_engine.prefill.scheduling.compiled import Ints, IntsOut, Tokens, kernel
 from covey_engine.prefill.scheduling.groups import Groups, Slots
-from covey_engine.prefill.scheduling.orders import Column, Columns, Limits, check_lengths, check_shape
+from covey_engine.prefill.scheduling.orders import Column, Columns, Limits, check_lengths
 from covey_engine.prefill.scheduling.pieces import Pieces, rewrite
+from covey_engine.prefill.scheduling.scores import Trie
 
 HOLLOW = -1
 """The slot that stands for all texts without tokens."""
@@ -154,7 +155,8 @@ class Prepared:
 
     order: with an argument for each piece of a text; folders: the columns it uses. anchors: by row, in the rows'
     order; partners: as submitted; original: each row's anchor, None where it is the same; to_come: an upper bound of
-    its tokens.
+    its tokens. Of an order for labels: ask: which of the submitted order's asks this is; trie: the labels', whose
+    nodes are among the partners.
     """
 
     order: WorkOrder
@@ -165,6 +167,8 @@ class Prepared:
     pairs: PairList | None
     groups: dict[tuple[int, ...], Groups]
     common: int
+    ask: int = 0
+    trie: Trie | None = None
 
     @cached_property
     def paths(self) -> tuple[tuple[Part, ...], ...]:
@@ -245,8 +249,7 @@ class Prepared:
 
 
 def prepare(order: WorkOrder, columns: Columns, limits: Limits) -> Prepared:
-    """Open an order's columns and sort its rows. Raises EngineError, in one line, where it can never run."""
-    check_shape(order)
+    """Open the columns of an order without contradictions and sort its rows. Raises EngineError where it cannot run."""
     opened: list[str] = []
     try:
         sides = []

@@ -7,15 +7,15 @@ which they were scheduled; one may be scheduled while the one before it runs.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.api import Figures, Progress, WorkOrder
+from covey_engine.prefill.api import Answers, Figures, Progress, WorkOrder
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.readout import MarginReader, answer_tokens
+from covey_engine.prefill.readout import Head, MarginReader, head_of
 from covey_engine.prefill.scheduling.arena import Arena
 from covey_engine.prefill.scheduling.batches import Batch
 from covey_engine.prefill.scheduling.compiled import compile_kernels
@@ -24,9 +24,10 @@ from covey_engine.prefill.scheduling.eviction import make_room
 from covey_engine.prefill.scheduling.flights import Flight, launch, restore
 from covey_engine.prefill.scheduling.jobs import Job, close_job, open_job, release_kinds
 from covey_engine.prefill.scheduling.kinds import Kinds
+from covey_engine.prefill.scheduling.labels import Parts, prepare_parts, release_parts, with_tokens
 from covey_engine.prefill.scheduling.orders import Columns, Limits, StoredColumn
 from covey_engine.prefill.scheduling.prefixes import Rule
-from covey_engine.prefill.scheduling.prepare import Prepared, prepare, release
+from covey_engine.prefill.scheduling.prepare import Prepared, release
 from covey_engine.prefill.scheduling.reports import Report
 from covey_engine.prefill.scheduling.savings import found_before
 from covey_engine.prefill.scheduling.settling import land
@@ -50,37 +51,34 @@ class Scheduler:
         # The first addresses are scratch: one for each row of a chunk.
         self.arena = Arena(limits.chunk, limits.arena - limits.chunk)
         self._tree = Tree(self.arena)
-        self._columns = Columns(open_column, rule or Rule())
+        self._columns = Columns(with_tokens(open_column), rule or Rule())
         self._kinds = Kinds()
         self._budget = limits.chunk
         self._drawer = Drawer(self._tree, self._budget)
         self._shares = Shares()
-        self._jobs: dict[int, Job] = {}
-        self._empty: list[tuple[int, Prepared]] = []
+        # Jobs stay with their order until it is over, though it may have closed them.
+        self._orders: dict[int, tuple[Job, ...]] = {}
+        self._empty: list[tuple[int, Parts]] = []
         self._tickets = 0
         self._flights: deque[Flight] = deque()
         self._long: Batch | None = None
         self._seconds = 0.0
-        self._readers: dict[tuple[int, ...], MarginReader] = {}
-        self.answer_tokens: tuple[int, ...] = ()
+        self._readers: dict[Head, MarginReader] = {}
+        self.head = Head()
 
-    def prepare(self, order: WorkOrder) -> Prepared:
+    def prepare(self, order: WorkOrder) -> Parts:
         """Check an order and sort its rows; may run beside the other methods. Raises EngineError."""
-        return prepare(order, self._columns, self.limits)
+        return prepare_parts(order, self._columns, self.limits)
 
-    def admit(self, prepared: Prepared) -> int:
+    def admit(self, parts: Parts) -> int:
         """Queue a prepared order; its ticket."""
         self._tickets += 1
-        if prepared.order.items == 0 or prepared.order.enough == 0:
-            self._empty.append((self._tickets, prepared))
+        if parts[0].order.items == 0 or parts[0].order.enough == 0:
+            self._empty.append((self._tickets, parts))
             return self._tickets
-        job = open_job(self._tickets, prepared, self._kinds, self.limits.chunk)
-        for claim in job.claims:
-            self._tree.attach(claim)
-        self._jobs[job.ticket] = job
-        self._shares.add(job)
-        self._set_answer_tokens()
-        return job.ticket
+        self._orders[self._tickets] = tuple(self._open(prepared) for prepared in parts)
+        self._set_head()
+        return self._tickets
 
     def submit(self, order: WorkOrder) -> int:
         """Prepare and queue an order. Raises EngineError where it can never run."""
@@ -89,14 +87,17 @@ class Scheduler:
     @property
     def running(self) -> tuple[int, ...]:
         """Tickets of the orders that are not over."""
-        return (*self._jobs, *(ticket for ticket, _ in self._empty))
+        return (*self._orders, *(ticket for ticket, _ in self._empty))
 
     def cancel(self, ticket: int) -> None:
         """Forget an order; what it alone kept is free. Unknown tickets are ignored."""
-        self._empty = [(other, prepared) for other, prepared in self._empty if other != ticket]
-        job = self._jobs.get(ticket)
-        if job is None:
-            return
+        self._empty = [(other, parts) for other, parts in self._empty if other != ticket]
+        for job in self._orders.pop(ticket, ()):
+            if job.unsettled:
+                self._drop(job)
+        self._set_head()
+
+    def _drop(self, job: Job) -> None:
         let_go = [batch.held for batch in job.ready if batch.held is not None]
         for held in let_go:
             self._tree.release(held, waiting=False)
@@ -119,8 +120,8 @@ class Scheduler:
     def finish_empty(self) -> list[Report]:
         """Reports of the orders without prompts, of which no chunk will ever speak."""
         empty, self._empty = self._empty, []
-        for _, prepared in empty:
-            release(prepared, self._columns)
+        for _, parts in empty:
+            release_parts(parts, self._columns)
         return [Report(ticket, (), Figures(), Progress(0, 0, 0.0), True) for ticket, _ in empty]
 
     def schedule(self) -> Chunk | None:
@@ -136,27 +137,38 @@ class Scheduler:
     def settle(self, logits: NDArray[np.float32], seconds: float = 0.0) -> list[Report]:
         """Take the logits of the oldest chunk that is not settled; what each of its orders hears of it."""
         flight = self._flights.popleft()
-        reader = self._readers.setdefault(flight.tokens, MarginReader(flight.tokens))
+        reader = self._readers.setdefault(flight.head, MarginReader(flight.head.tokens))
         found = land(flight, logits, reader, self._tree)
         tokens = max(1, len(flight.chunk))
-        reports = []
+        answers: dict[int, list[Answers]] = {}
         before, self._seconds = self._seconds, self._seconds + seconds
         for job, costs in flight.costs.items():
             job.since = before if job.since is None else job.since
             job.figures += replace(costs, device_seconds=seconds * costs.fresh_tokens / tokens)
-            finished = job.unsettled == 0
-            progress = _progress(job, self._seconds)
-            reports.append(Report(job.ticket, tuple(found[job]), job.figures, progress, finished))
-            if finished:
-                self._close(job, [])
+            answers.setdefault(job.ticket, []).extend(found[job])
+        over = [job for job in flight.costs if job.unsettled == 0]
+        for job in over:
+            self._close(job, [])
+        reports = [self._report(ticket, theirs) for ticket, theirs in answers.items()]
+        for report in reports:
+            if report.finished:
+                del self._orders[report.ticket]
+        if over:
+            self._set_head()
         return reports
+
+    def _report(self, ticket: int, answers: list[Answers]) -> Report:
+        jobs = self._orders[ticket]
+        figures = sum((job.figures for job in jobs), Figures())
+        progress = _progress(jobs, figures.fresh_tokens, self._seconds)
+        return Report(ticket, tuple(answers), figures, progress, not any(job.unsettled for job in jobs))
 
     def fail(self) -> list[int]:
         """The oldest chunk could not run: drop its orders, and all KV; the dropped tickets.
 
         Chunks scheduled after it may have built on its KV: their items go back to where they were.
         """
-        tickets = [job.ticket for job in self._flights[0].costs]
+        tickets = list(dict.fromkeys(job.ticket for job in self._flights[0].costs))
         for ticket in tickets:
             self.cancel(ticket)
         self._land_nothing()
@@ -206,7 +218,7 @@ class Scheduler:
         if draft.long is not None:
             self._begin_long(draft.long)
             return self._launch_part()
-        return launch(draft.batches, self._tree, self.answer_tokens) if draft.batches else None
+        return launch(draft.batches, self._tree, self.head) if draft.batches else None
 
     def _draft(self, force: bool = False) -> Draft | None:
         """What to compute next; None while a long prompt must go on before anything else."""
@@ -240,19 +252,28 @@ class Scheduler:
         assert item.held is not None
         tokens = min(self._budget, remaining(item, self._tree))
         make_room(self._tree, tokens, item.held, self._holders())
-        return launch_part(item, tokens, self._tree, self.answer_tokens)
+        return launch_part(item, tokens, self._tree, self.head)
 
     def _holders(self) -> Iterator[Batch]:
         """All items that may hold nodes."""
-        for job in self._jobs.values():
+        for job in self._jobs():
             yield from job.ready
         for flight in self._flights:
             yield from flight.batches
         if self._long is not None:
             yield self._long
 
+    def _jobs(self) -> Iterator[Job]:
+        return (job for jobs in self._orders.values() for job in jobs if job.unsettled)
+
+    def _open(self, prepared: Prepared) -> Job:
+        job = open_job(self._tickets, prepared, self._kinds, self.limits.chunk)
+        for claim in job.claims:
+            self._tree.attach(claim)
+        self._shares.add(job)
+        return job
+
     def _close(self, job: Job, let_go: list[NDArray[np.int64]]) -> None:
-        del self._jobs[job.ticket]
         self._shares.remove(job)
         for claim in job.claims:
             self._tree.detach(claim)
@@ -262,18 +283,17 @@ class Scheduler:
         self._tree.sweep(job.kinds)
         release_kinds(job, self._kinds)
         release(job.prepared, self._columns)
-        self._set_answer_tokens()
-        if not self._jobs and self._budget < self.limits.chunk:
+        if self._budget < self.limits.chunk and next(self._jobs(), None) is None:
             self._resize(self.limits.chunk)
 
-    def _set_answer_tokens(self) -> None:
-        self.answer_tokens = answer_tokens(ask.readout for job in self._jobs.values() for ask in job.asks)
+    def _set_head(self) -> None:
+        self.head = head_of(ask.readout for job in self._jobs() for ask in job.asks)
         if not self._flights:
             self._readers.clear()
 
 
-def _progress(job: Job, seconds: float) -> Progress:
-    """How far a job is. seconds: what all chunks so far took; others' chunks among its own slow it down."""
-    done, to_come = job.figures.fresh_tokens, 0 if job.unsettled == 0 else max(0, job.to_come)
-    assert job.since is not None
-    return Progress(done, to_come, to_come * (seconds - job.since) / done if done else None)
+def _progress(jobs: Sequence[Job], done: int, seconds: float) -> Progress:
+    """How far an order is. seconds: what all chunks so far took; others' chunks among its own slow it down."""
+    to_come = sum(max(0, job.to_come) for job in jobs if job.unsettled)
+    since = min(job.since for job in jobs if job.since is not None)
+    return Progress(done, to_come, to_come * (seconds - since) / done if done else None)

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.api import DONE, Answers
+from covey_engine.prefill.api import DONE, Answers, YesNo
 from covey_engine.prefill.readout import MarginReader
 from covey_engine.prefill.scheduling.batches import Batch
 from covey_engine.prefill.scheduling.ending import drop, heed
 from covey_engine.prefill.scheduling.flights import Flight
+from covey_engine.prefill.scheduling.groups import Ints
 from covey_engine.prefill.scheduling.jobs import Job
 from covey_engine.prefill.scheduling.kinds import Kind
 from covey_engine.prefill.scheduling.tree import Tree
@@ -28,21 +29,17 @@ def land(
     found: dict[Job, list[Answers]] = {job: [] for job in flight.costs}
     if not flight.batches:
         return found
-    index = np.concatenate(flight.answers)
-    readouts = [batch.job.asks[batch.ask].readout for batch in flight.batches]
-    distinct = {readout: number for number, readout in enumerate(dict.fromkeys(readouts))}
-    which = np.array([distinct[readout] for readout in readouts])
-    which = which.repeat([len(batch) for batch in flight.batches])
-    margins = reader.margins(logits.take(index, axis=0), tuple(distinct), which)
     let_go, withdrawn = [], set[Kind]()
-    begin = 0
-    for batch in flight.batches:
-        theirs = margins[begin : begin + len(batch)]
-        begin += len(batch)
-        found[batch.job] += _answers(batch, theirs)
-        withdrawn |= _move_on(batch, theirs, tree)
+    for batch, margins in _margins(flight, logits, reader):
+        found[batch.job] += _answers(batch.ask, batch.items, margins)
+        withdrawn |= _move_on(batch, margins, tree)
         if batch.held is not None:
             let_go.append(batch.held)
+    for batch, rows in zip(flight.batches, flight.answers, strict=True):
+        job = batch.job
+        if job.scores is not None:
+            found[job] += _answers(job.prepared.ask, *job.scores.take(batch.items, logits[rows], flight.head))
+            _finish(batch)
     for job in found:
         withdrawn |= drop(job, tree, let_go)
     if let_go:
@@ -51,24 +48,48 @@ def land(
     return found
 
 
-def _answers(batch: Batch, margins: Margins) -> Iterable[Answers]:
-    bad = np.isnan(margins)
-    if not bad.any():
-        yield Answers(batch.ask, batch.items, margins)
+def _margins(
+    flight: Flight, logits: NDArray[np.float32], reader: MarginReader
+) -> Iterable[tuple[Batch, Margins]]:
+    """The margins of the batches that ask for yes or no, read together."""
+    asked: list[tuple[Batch, Ints, YesNo]] = []
+    for batch, rows in zip(flight.batches, flight.answers, strict=True):
+        readout = batch.job.asks[batch.ask].readout
+        if isinstance(readout, YesNo):
+            asked.append((batch, rows, readout))
+    if not asked:
         return
+    batches, answers, readouts = zip(*asked, strict=True)
+    sizes = [len(batch) for batch in batches]
+    distinct = {readout: number for number, readout in enumerate(dict.fromkeys(readouts))}
+    which = np.array([distinct[readout] for readout in readouts]).repeat(sizes)
+    margins = reader.margins(logits.take(np.concatenate(answers), axis=0), tuple(distinct), which)
+    yield from zip(batches, np.split(margins, np.cumsum(sizes)[:-1]), strict=True)
+
+
+def _answers(ask: int, items: Ints, values: NDArray[np.float32]) -> Iterable[Answers]:
+    bad = np.isnan(values if values.ndim == 1 else values[:, 0])
     if not bad.all():
-        yield Answers(batch.ask, batch.items[~bad], margins[~bad])
-    yield Answers(batch.ask, batch.items[bad], margins[bad], NOT_FINITE)
+        yield Answers(ask, items[~bad], values[~bad]) if bad.any() else Answers(ask, items, values)
+    if bad.any():
+        yield Answers(ask, items[bad], values[bad], NOT_FINITE)
+
+
+def _finish(batch: Batch) -> None:
+    """The last ask of these items was answered."""
+    batch.job.skip(batch.ask, batch.rows, batch.partners)
+    batch.job.unsettled -= len(batch)
 
 
 def _move_on(batch: Batch, margins: Margins, tree: Tree) -> set[Kind]:
     """Queue the items' next asks; kinds of which nodes may be free now."""
     job, ask = batch.job, batch.job.asks[batch.ask]
     path = job.paths[batch.ask]
-    job.skip(batch.ask, batch.rows, batch.partners)
     if not path.after and job.ending is None:
-        job.unsettled -= len(batch)
+        _finish(batch)
         return set()
+    assert isinstance(ask.readout, YesNo)
+    job.skip(batch.ask, batch.rows, batch.partners)
     following = np.where(margins > ask.readout.zero_point, ask.on_true, ask.on_false)
     following[np.isnan(margins)] = DONE
     if job.ending is not None:

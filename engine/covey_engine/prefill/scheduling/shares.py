@@ -94,7 +94,8 @@ class Shares:
 
     def _draw(self, query: _Query, draft: Draft, drawer: Drawer, want: int) -> int:
         got = 0
-        for job in query.jobs:
+        # Whose rows wait in the arena comes first; else the oldest.
+        for job in sorted(query.jobs, key=lambda job: -job.opened.pairs):
             if got < want and job.waiting:
                 got += drawer.draw(job, draft, want - got)
         return got

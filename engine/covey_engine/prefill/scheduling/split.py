@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from covey_engine.prefill.api import Figures
 from covey_engine.prefill.chunk import Chunk
+from covey_engine.prefill.readout import Head
 from covey_engine.prefill.scheduling.batches import Batch
 from covey_engine.prefill.scheduling.claims import Claim, find
 from covey_engine.prefill.scheduling.flights import Flight
@@ -28,7 +29,7 @@ def remaining(item: Batch, tree: Tree) -> int:
     return length - int(tree.end[item.held[0]])
 
 
-def launch_part(item: Batch, tokens: int, tree: Tree, answer_tokens: tuple[int, ...]) -> Flight:
+def launch_part(item: Batch, tokens: int, tree: Tree, head: Head) -> Flight:
     """Compute the next `tokens` of the item's prompt, for which the arena has room; the item then holds them."""
     assert item.held is not None
     start = node = int(item.held[0])
@@ -64,7 +65,7 @@ def launch_part(item: Batch, tokens: int, tree: Tree, answer_tokens: tuple[int, 
     item.held = np.array([node])
     chunk = _chunk(np.array(made), np.concatenate(texts), start, tree)
     costs = Figures(fresh_tokens=tokens, recomputed_tokens=again, attention_pairs=chunk.attention_pairs)
-    return Flight(chunk, [], [], {item.job: costs}, answer_tokens)
+    return Flight(chunk, [], [], {item.job: costs}, head)
 
 
 def _chunk(nodes: NDArray[np.int64], tokens: NDArray[np.int32], start: int, tree: Tree) -> Chunk:

@@ -1,0 +1,235 @@
+"""SQL whose answers are probabilities and labels; the oracle: plain DuckDB, calls as functions of tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from covey_engine.operators.errors import ContextOverflow, RowFailed
+from covey_engine.operators.executor import Executor
+from covey_planner.errors import BindError, Unsupported
+from covey_planner.physical import AnchorText, Text
+from covey_planner.plan import Planned, PlanOptions, plan
+from covey_planner.profiles import PromptProfile, load_profile
+from covey_planner.prompts import Template, filter_prompt, for_labels
+from covey_storage.catalog import Database
+from covey_storage.tokenizer import Tokenizer
+from support.fake_engine import FakeEngine, Faults, margin
+from support.hand_plans import TABLES, rows, start
+
+pytestmark = pytest.mark.usefixtures("leftovers")
+
+Run = Callable[..., list[tuple[Any, ...]]]
+END = {"smollm2_document_first": "<|im_end|>", "smollm2_raw": "\n"}
+LEAD = {"smollm2_document_first": "", "smollm2_raw": " "}
+
+
+@pytest.fixture(params=END)
+def profile(request: pytest.FixtureRequest) -> PromptProfile:
+    return load_profile(request.param)
+
+
+@pytest.fixture
+def planned(database: Database, profile: PromptProfile) -> Callable[..., Planned]:
+    return lambda sql, parameters=(): plan(sql, database, PlanOptions(profile), parameters)
+
+
+@pytest.fixture
+def covey(executor: Executor, planned: Callable[..., Planned], cursor: duckdb.DuckDBPyConnection) -> Run:
+    def run(sql: str, *parameters: object, **settings: Any) -> list[tuple[Any, ...]]:
+        return rows(start(executor, planned(sql, parameters), cursor, **settings))
+
+    return run
+
+
+@pytest.fixture
+def oracle(tokenizer: Tokenizer, profile: PromptProfile) -> Run:
+    connection = duckdb.connect()
+    connection.execute(TABLES)
+
+    def prompt(words: str, text: str, used: PromptProfile) -> list[int]:
+        made = filter_prompt(Template((words + "\n", 0)), used)
+        tokens: list[int] = []
+        for segment in (*made.prefix, *made.suffix):
+            match segment:
+                case Text(fixed):
+                    tokens += tokenizer.encode(fixed, special=True)
+                case AnchorText():
+                    tokens += tokenizer.encode(text)
+        return tokens
+
+    def ai_filter(question: str, text: str | None) -> bool | None:
+        return None if text is None else margin(prompt(question, text, profile)) > 0
+
+    def ai_score(question: str, text: str | None) -> float | None:
+        return None if text is None else 1 / (1 + math.exp(-margin(prompt(question, text, profile))))
+
+    def choose(text: str | None, labels: Sequence[str], task: str = "Which label fits best?") -> str | None:
+        if text is None:
+            return None
+        words = f"{task} Answer with one of these labels: {', '.join(labels)}."
+        tokens = prompt(words, text, for_labels(profile))
+        end = tokenizer.encode(END[profile.name], special=True)
+        said = {label: tokenizer.encode(LEAD[profile.name] + label) for label in labels}
+        return max(labels, key=lambda label: margin([*tokens, *said[label], *end], 0.0))
+
+    def ai_sentiment(text: str | None) -> str | None:
+        return choose(
+            text, ("positive", "negative", "neutral", "mixed"), "What is the sentiment of the text?"
+        )
+
+    for function, arguments, kind in (
+        (ai_filter, ["VARCHAR", "VARCHAR"], "BOOLEAN"),
+        (ai_score, ["VARCHAR", "VARCHAR"], "DOUBLE"),
+        (ai_sentiment, ["VARCHAR"], "VARCHAR"),
+    ):
+        connection.create_function(function.__name__, function, arguments, kind, null_handling="special")  # type: ignore[arg-type]
+    connection.create_function(
+        "ai_classify",
+        lambda text, labels: choose(text, labels),
+        ["VARCHAR", "VARCHAR[]"],  # type: ignore[list-item]
+        "VARCHAR",  # type: ignore[arg-type]
+        null_handling="special",
+    )
+    return lambda sql: sorted(connection.execute(sql).fetchall(), key=repr)
+
+
+STATEMENTS = {
+    title: sql
+    for title, _, sql in (
+        part.partition("\n")
+        for part in (Path(__file__).parent / "answers.sql").read_text("utf-8").split("\n-- ")[1:]
+    )
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_same_rows_as_the_oracle(name: str, covey: Run, oracle: Run) -> None:
+    found, wanted = covey(STATEMENTS[name]), oracle(STATEMENTS[name])
+    assert len(found) == len(wanted)
+    assert wanted or name == "nobody"
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert ours == pytest.approx(theirs, nan_ok=True) if None not in theirs else ours == theirs
+
+
+def test_labels_from_parameters(covey: Run, oracle: Run, planned: Callable[..., Planned]) -> None:
+    wanted = oracle("SELECT id, AI_CLASSIFY(body, ['it''s long', 'short']) FROM docs")
+    assert covey("SELECT id, AI_CLASSIFY(body, [?, ?]) FROM docs", "it's long", "short") == wanted
+    assert covey("SELECT id, AI_CLASSIFY(body, ?) FROM docs", ["it's long", "short"]) == wanted
+    described = planned("SELECT id, AI_CLASSIFY(body, ['a', ?]) AS label FROM docs")
+    assert described.unbound
+    assert described.columns == (("id", "INTEGER"), ("label", "VARCHAR"))
+    assert planned("SELECT AI_CLASSIFY(body, ?) AS label FROM docs").columns == (("label", "VARCHAR"),)
+    for wrong, message in (
+        (None, "label 2 of AI_CLASSIFY is no string literal"),
+        ("a", "label 'a' of AI_CLASSIFY is given twice"),
+        (" ", "label 2 of AI_CLASSIFY is empty"),
+        (3, "label 2 of AI_CLASSIFY is no string literal"),
+    ):
+        with pytest.raises(BindError, match=message):
+            covey("SELECT AI_CLASSIFY(body, ['a', ?]) FROM docs", wrong)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "AI_CLASSIFY(body, ['long', 'short'])",
+        "AI_CLASSIFY(body, [{'label': 'long'}, 'short'])",
+        "AI_CLASSIFY(body, [('long'), 'short'], {'output_mode': 'single'})",
+        "AI_CLASSIFY(body, categories => ['long', 'short'])",
+        "AI.CLASSIFY(input => body, categories => ['long', 'short'], output_mode => 'single')",
+        "AI_CLASSIFY(PROMPT('Which label fits best? Answer with one of these labels: long, short. {0}', body),"
+        " ['long', 'short'])",
+    ],
+)
+def test_spellings(call: str, covey: Run, engine: FakeEngine, oracle: Run) -> None:
+    found = covey(f"SELECT id, {call} FROM docs")
+    assert {label for _, label in found} == {"long", "short", None}
+    if "PROMPT" not in call:
+        assert found == oracle("SELECT id, AI_CLASSIFY(body, ['long', 'short']) FROM docs")
+
+
+def test_descriptions_and_task_are_part_of_the_question(planned: Callable[..., Planned]) -> None:
+    call = "AI_CLASSIFY(body, [('a', 'is long'), {'label': 'b', 'description': 'is short'}, 'c'], "
+    physical = planned(f"SELECT {call} {{'task_description': 'Look closely.'}}) FROM docs").physical
+    (question,) = physical.steps[0].questions
+    said = "".join(part.text for part in question.suffix if isinstance(part, Text))
+    assert "Look closely. Answer with one of these labels:\n- a: is long\n- b: is short\n- c" in said
+    assert "Yes" not in said
+    assert [label for label, _ in question.labels] == ["a", "b", "c"]
+
+
+def test_labels_of_pairs(covey: Run, engine: FakeEngine) -> None:
+    sql = (
+        "SELECT d.id, t.id, AI_CLASSIFY(PROMPT('{0} and {1}', d.body, t.name), ['same', 'other', 'unlike'])"
+        " FROM docs d JOIN terms t ON d.id % 7 = t.id WHERE d.id < 30"
+    )
+    found = covey(sql)
+    assert len(found) == 30
+    assert {label for *_, label in found} == {"same", "other", "unlike"}
+    (order,) = engine.orders
+    assert order.pairs is not None
+    assert order.items == 30
+
+
+def test_a_score_and_a_filter_on_one_document_are_one_order(covey: Run, engine: FakeEngine) -> None:
+    covey("SELECT id, AI_SCORE('Is it short?', body) FROM docs WHERE AI_FILTER('Is it long?', body)")
+    (order,) = engine.orders
+    assert len(order.asks) == 2
+
+
+def test_two_label_sets_on_one_document_are_one_order(covey: Run, engine: FakeEngine) -> None:
+    covey("SELECT AI_CLASSIFY(body, ['a', 'b']), AI_SENTIMENT(body), AI_CLASSIFY(body, ['a', 'b']) FROM docs")
+    (order,) = engine.orders
+    assert len(order.asks) == 2
+
+
+def test_scores_are_probabilities_and_half_is_the_threshold(covey: Run) -> None:
+    found = covey("SELECT AI_SCORE('Is it long?', body), AI_FILTER('Is it long?', body) FROM docs")
+    known = [(score, answer) for score, answer in found if score is not None]
+    assert all(0 < score < 1 and (score > 0.5) == answer for score, answer in known)
+    assert {answer for _, answer in known} == {True, False}
+
+
+def test_announced_types(executor: Executor, planned: Callable[..., Planned], cursor: Any) -> None:
+    sql = "SELECT AI_SCORE('Is it?', body) AS s, AI_CLASSIFY(body, ['a', 'b']) AS l, AI_SENTIMENT(body) FROM docs"
+    result = start(executor, planned(sql), cursor)
+    assert [str(kind) for kind in result.schema.types] == ["double", "string", "string"]
+    assert result.schema.names == ["s", "l", "AI_SENTIMENT(body)"]
+    assert all(batch.schema == result.schema for batch in result.batches)
+
+
+def test_a_row_without_a_finite_answer(covey: Run, engine: FakeEngine, tokenizer: Tokenizer) -> None:
+    marked = b"".join(token.to_bytes(4, "little") for token in tokenizer.encode("number 7"))
+    engine.faults = Faults(poison=lambda data: marked in data)
+    sql = "SELECT id, AI_CLASSIFY(body, ['a', 'b']) FROM docs WHERE id < 10"
+    with pytest.raises(RowFailed, match="'document number 7': no answer"):
+        covey(sql)
+    found = dict(covey(sql, overflow="null"))
+    assert [id for id, label in found.items() if label is None] == [7]
+
+
+def test_long_labels_count_as_part_of_the_prompt(executor: Executor, engine: FakeEngine, covey: Run) -> None:
+    engine._context_length = 700
+    covey("SELECT AI_CLASSIFY(body, ['a', 'b']) FROM docs")
+    with pytest.raises(ContextOverflow, match=r"over the model's context of 700"):
+        covey(f"SELECT AI_CLASSIFY(body, ['a', '{'b' * 300}']) FROM docs")
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT lang, AI_SCORE('Is it?', lang) FROM docs GROUP BY lang", "compute it in a subquery first"),
+        (
+            "SELECT id FROM docs d WHERE EXISTS (SELECT 1 FROM terms t WHERE AI_SCORE('Is it?', d.body) > 0.5)",
+            "compute it in a subquery first",
+        ),
+    ],
+)
+def test_places_without_a_score(sql: str, message: str, planned: Callable[..., Planned]) -> None:
+    with pytest.raises(Unsupported, match=message):
+        planned(sql)
