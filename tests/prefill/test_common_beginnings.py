@@ -69,7 +69,7 @@ def run(orders: list[WorkOrder], arena: int = 60_000, chunk: int = 2_000, ahead:
     expected = expect(tuple(orders), COLUMNS).values
     total = Figures()
     while scheduler.running:
-        runner.set_answer_tokens(scheduler.answer_tokens)
+        runner.set_answer_tokens(*scheduler.head)
         chunks = [scheduler.schedule()]
         assert chunks[0] is not None
         if ahead and (following := scheduler.schedule()) is not None:

@@ -12,7 +12,7 @@ def play(bench: Bench, seconds: float) -> dict[int, list[Progress]]:
     heard: dict[int, list[Progress]] = {}
     while bench.scheduler.running:
         chunk = bench.schedule()
-        bench.runner.set_answer_tokens(bench.scheduler.answer_tokens)
+        bench.runner.set_answer_tokens(*bench.scheduler.head)
         for report in bench.scheduler.settle(bench.runner.run(chunk), seconds):
             heard.setdefault(report.ticket, []).append(report.progress)
     bench.clean()
