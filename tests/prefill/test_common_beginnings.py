@@ -168,6 +168,6 @@ def test_orders_have_the_same_pieces_as_long_as_they_know_the_texts() -> None:
 def test_a_column_with_nothing_to_share_is_left_alone() -> None:
     order = question("q", "notes")
     scheduler = Scheduler(Limits(5_000, 500, 1 << 20), COLUMNS.__getitem__)
-    prepared = scheduler.prepare(order)
+    (prepared,) = scheduler.prepare(order)
     assert prepared.order is order
     assert [side.head for side in prepared.anchors] == [None]
