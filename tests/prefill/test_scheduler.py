@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from covey_engine.prefill.api import WorkOrder
-from support.bench import HEAD, READOUT, Bench, both, document, expected, join, scan, tokens_of
+from support.bench import HEAD, READOUT, Bench, both, chain, document, expected, join, scan, tokens_of
 from support.fake_runner import plain_margin
 
 
@@ -49,7 +49,20 @@ def test_two_orders_of_one_query_share_what_it_may_use() -> None:
     assert sorted(bench.finished) == [first, second, other]
 
 
-@pytest.mark.parametrize("order", [scan(2_000), both(2_000), join(200, 100)], ids=["filter", "and", "join"])
+ORDERS = {"filter": scan(2_000), "both": both(2_000), "and": chain(2_000), "join": join(200, 100)}
+
+
+def test_questions_that_wait_for_no_answer_share_a_chunk_with_their_document() -> None:
+    bench = Bench()
+    ticket = bench.submit(both(3))
+    bench.step()
+    assert bench.finished == [ticket]
+    assert set(bench.margins[ticket]) == {(ask, n) for ask in (0, 1) for n in range(3)}
+    assert bench.figures[ticket].fresh_tokens == len(HEAD.tokens) + tokens_of(3) + 2 * 3
+    bench.clean()
+
+
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 @pytest.mark.parametrize("ahead", [0, 1, 2])
 def test_a_cancelled_order_frees_everything_within_two_chunks(order: WorkOrder, ahead: int) -> None:
     bench = Bench()

@@ -86,6 +86,13 @@ def scan(rows: int, question: int = 1, query: str = "scan", begin: int = 0) -> W
     return WorkOrder(query, (HEAD, Anchor()), (ask,), (Argument("documents", slots),))
 
 
+def chain(rows: int, query: str = "chain") -> WorkOrder:
+    """Two questions on each document, the second where the first one's answer is true."""
+    slots = np.arange(rows, dtype=np.int32)
+    asks = (Ask((Literal((1,)),), READOUT, 1), Ask((Literal((2,)),), READOUT))
+    return WorkOrder(query, (HEAD, Anchor()), asks, (Argument("documents", slots),))
+
+
 def both(rows: int, query: str = "both") -> WorkOrder:
     """Two questions on each document, the second whatever the first one's answer."""
     slots = np.arange(rows, dtype=np.int32)

@@ -16,8 +16,8 @@ from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
 from covey_engine.prefill.readout import Head
 from covey_engine.prefill.runner import Logits, Pending, Runner
-from covey_engine.prefill.scheduling.labels import Parts
 from covey_engine.prefill.scheduling.orders import Limits, StoredColumn
+from covey_engine.prefill.scheduling.parts import Parts
 from covey_engine.prefill.scheduling.reports import Report
 from covey_engine.prefill.scheduling.scheduler import Scheduler
 

@@ -23,8 +23,8 @@ from covey_engine.prefill.process.core import Core
 from covey_engine.prefill.process.messages import Accepted, Cancel, Failed, Load, Ready, Reports, Submit
 from covey_engine.prefill.runner import Runner
 from covey_engine.prefill.scheduling.compiled import compile_kernels
-from covey_engine.prefill.scheduling.labels import Parts
 from covey_engine.prefill.scheduling.orders import open_token_column
+from covey_engine.prefill.scheduling.parts import Parts
 from covey_engine.prefill.scheduling.reports import Report
 
 _PR_SET_PDEATHSIG = 1

@@ -155,8 +155,8 @@ class Prepared:
 
     order: with an argument for each piece of a text; folders: the columns it uses. anchors: by row, in the rows'
     order; partners: as submitted; original: each row's anchor, None where it is the same; to_come: an upper bound of
-    its tokens. Of an order for labels: ask: which of the submitted order's asks this is; trie: the labels', whose
-    nodes are among the partners.
+    its tokens. ask: which of the submitted order's asks this order's first one is; trie: of an ask for labels theirs,
+    whose nodes are among the partners.
     """
 
     order: WorkOrder

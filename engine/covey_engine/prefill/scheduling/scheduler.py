@@ -24,8 +24,8 @@ from covey_engine.prefill.scheduling.eviction import make_room
 from covey_engine.prefill.scheduling.flights import Flight, launch, restore
 from covey_engine.prefill.scheduling.jobs import Job, close_job, open_job, release_kinds
 from covey_engine.prefill.scheduling.kinds import Kinds
-from covey_engine.prefill.scheduling.labels import Parts, prepare_parts, release_parts, with_tokens
 from covey_engine.prefill.scheduling.orders import Columns, Limits, StoredColumn
+from covey_engine.prefill.scheduling.parts import Parts, prepare_parts, release_parts, with_tokens
 from covey_engine.prefill.scheduling.prefixes import Rule
 from covey_engine.prefill.scheduling.prepare import Prepared, release
 from covey_engine.prefill.scheduling.reports import Report

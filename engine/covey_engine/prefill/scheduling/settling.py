@@ -31,7 +31,7 @@ def land(
         return found
     let_go, withdrawn = [], set[Kind]()
     for batch, margins in _margins(flight, logits, reader):
-        found[batch.job] += _answers(batch.ask, batch.items, margins)
+        found[batch.job] += _answers(batch.job.prepared.ask + batch.ask, batch.items, margins)
         withdrawn |= _move_on(batch, margins, tree)
         if batch.held is not None:
             let_go.append(batch.held)

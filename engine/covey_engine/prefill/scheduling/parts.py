@@ -1,9 +1,10 @@
-"""An order that asks for labels goes in, prepared joins with the beginnings of its labels come out; computes nothing.
+"""An order goes in; out comes, prepared, what it is scheduled as: several orders where its asks are independent.
 
-The tokens of an ask's labels make up a trie. Each of its inner nodes is a prompt after which the tokens of its children
-are read, so an ask is a join of its items with the inner nodes; a node's tokens are one argument a level. Everything
-else, sharing, packing and claims, is a join's. The order's items are numbered so that those of the join follow from
-them: item * nodes + node.
+Asks that are put to every item are orders of their own, which meet in the prefix tree. So are asks for labels: the
+tokens of an ask's labels make up a trie, each of whose inner nodes is a prompt after which the tokens of its children
+are read, and the ask becomes a join of its items with the inner nodes; a node's tokens are one argument a level.
+Everything else, sharing, packing and claims, is a join's. The order's items are numbered so that those of the join
+follow from them: item * nodes + node.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.api import Argument, Labels, Pairs, Partner, WorkOrder
+from covey_engine.prefill.api import DONE, Argument, Labels, Pairs, Partner, WorkOrder
 from covey_engine.prefill.errors import EngineError
 from covey_engine.prefill.scheduling.groups import Slots
 from covey_engine.prefill.scheduling.orders import Columns, Limits, StoredColumn, check_shape
@@ -22,7 +23,7 @@ from covey_engine.prefill.scheduling.prepare import Prepared, prepare, release
 from covey_engine.prefill.scheduling.scores import Trie
 
 Parts = tuple[Prepared, ...]
-"""What an order is scheduled as: itself, or a join for each ask of labels."""
+"""What an order is scheduled as: itself, or an order for each ask where none depends on another."""
 
 TOKENS = "one token"
 """The folder that stands for the column of all tokens: text 0 is empty, text n + 1 is token n."""
@@ -76,17 +77,30 @@ def with_tokens(open_column: Callable[[str], StoredColumn]) -> Callable[[str], S
 def prepare_parts(order: WorkOrder, columns: Columns, limits: Limits) -> Parts:
     """Open an order's columns and sort its rows. Raises EngineError, in one line, where it can never run."""
     check_shape(order)
-    if not isinstance(order.asks[0].readout, Labels):
+    labels = isinstance(order.asks[0].readout, Labels)
+    if not labels and not _independent(order):
         return (prepare(order, columns, limits),)
     parts: list[Prepared] = []
     try:
-        for ask in range(len(order.asks)):
-            join, trie = as_join(order, ask)
-            parts.append(replace(prepare(join, columns, limits), ask=ask, trie=trie))
+        for ask, chosen in enumerate(order.asks):
+            alone = replace(order, asks=(replace(chosen, on_true=DONE, on_false=DONE),))
+            part, trie = as_join(alone) if labels else (alone, None)
+            parts.append(replace(prepare(part, columns, limits), ask=ask, trie=trie))
     except BaseException:
         release_parts(tuple(parts), columns)
         raise
     return tuple(parts)
+
+
+def _independent(order: WorkOrder) -> bool:
+    """Whether a filter puts several asks to every item, so that none has to wait for the answer to another."""
+    following = [*range(1, len(order.asks)), DONE]
+    return (
+        len(order.asks) > 1
+        and not order.partners
+        and order.enough is None
+        and all(ask.on_true == ask.on_false == then for ask, then in zip(order.asks, following, strict=True))
+    )
 
 
 def release_parts(parts: Parts, columns: Columns) -> None:
@@ -95,14 +109,14 @@ def release_parts(parts: Parts, columns: Columns) -> None:
         release(prepared, columns)
 
 
-def as_join(order: WorkOrder, ask: int) -> tuple[WorkOrder, Trie]:
-    """One ask for labels as an order of its own: a join of its items with the inner nodes of the labels' trie."""
-    chosen = order.asks[ask]
+def as_join(order: WorkOrder) -> tuple[WorkOrder, Trie]:
+    """An order with one ask, for labels, as a join of its items with the inner nodes of the labels' trie."""
+    (chosen,) = order.asks
     assert isinstance(chosen.readout, Labels)
     trie = Trie.of(chosen.readout)
     nodes, levels = trie.paths.shape
     if not levels:
-        return replace(order, asks=(chosen,)), trie
+        return order, trie
     partners = order.partner_count if order.partners else 1
     if partners * nodes >= 1 << 31:
         raise EngineError(f"{partners} partners with {nodes} beginnings of labels are too many for one order")
