@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import covey
 import pyarrow
@@ -143,6 +144,18 @@ def test_shell_line_editor_waits_for_the_semicolon() -> None:
         assert session.prompt("covey> ") == "\\timing"
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C reaches Python, also where the tests run in the background of a script, which ignores it."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_stops_a_statement_and_the_shell_goes_on(
     uri: str, connection: covey.Connection, capsys: Printed
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pyarrow
 
@@ -12,6 +12,8 @@ from covey.connection import Connection, Cursor
 from covey.output import Format, Rows, make_console, print_table, write_arrow, write_csv, write_json
 
 EXPLAINED = ["explain_key", "explain_value"]  # the columns of EXPLAIN: one text of many lines
+
+_LOOK_UP_SECONDS = 0.2
 
 
 def print_result(connection: Connection, statement: str, form: Format = "table", timing: bool = True) -> None:
@@ -42,7 +44,8 @@ def print_result(connection: Connection, statement: str, form: Format = "table",
 def arriving(cursor: Cursor) -> Rows:
     """Return the rows of a statement that has been executed; Ctrl-C while they arrive stops the statement.
 
-    The driver waits for a batch in one uninterruptible call, so another thread makes it.
+    The driver waits for a batch in one uninterruptible call, so another thread makes it. This one looks up now and
+    then: where a library has put its own handler before Python's, an interrupt does not end its waiting.
     """
     reader = cursor.fetch_record_batch()
 
@@ -51,6 +54,8 @@ def arriving(cursor: Cursor) -> Rows:
             while True:
                 coming = waiting.submit(next, reader, None)
                 try:
+                    while not wait([coming], timeout=_LOOK_UP_SECONDS).done:
+                        pass
                     batch = coming.result()
                 except KeyboardInterrupt:
                     cursor.adbc_cancel()
