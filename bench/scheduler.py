@@ -41,7 +41,7 @@ from covey_engine.prefill.process import wire
 from covey_engine.prefill.process.messages import Reports
 from covey_engine.prefill.scheduling.orders import Limits
 from covey_engine.prefill.scheduling.scheduler import Scheduler
-from covey_storage.ordering import Order, sort_texts
+from covey_storage.ordering import Order, sort_texts, spans
 from numpy.typing import NDArray
 
 CHUNK = 16_384
@@ -75,11 +75,8 @@ class Texts:
         out: NDArray[np.int32],
     ) -> None:
         """Copy a window of each slot's tokens to the beginning of `out`."""
-        ends = np.cumsum(lengths)
-        spans = np.repeat(self.stretches[0][1][slots] + begins - (ends - lengths), lengths) + np.arange(
-            ends[-1]
-        )
-        self._values.take(spans, out=out[: ends[-1]], mode="clip")
+        places = spans(self.stretches[0][1][slots] + begins, lengths)
+        self._values.take(places, out=out[: len(places)], mode="clip")
 
     @property
     def order(self) -> Order:

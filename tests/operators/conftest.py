@@ -1,11 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
 from covey_engine.operators.executor import Executor
+from covey_planner.plan import Planned, PlanOptions, plan
+from covey_planner.profiles import PromptProfile
 from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
 from covey_storage.tokenizer import Tokenizer
@@ -47,6 +49,12 @@ def engine() -> FakeEngine:
 @pytest.fixture
 def executor(database: Database, library: TokenLibrary, tokenizer: Tokenizer, engine: FakeEngine) -> Executor:
     return Executor(database, library, tokenizer, engine)
+
+
+@pytest.fixture
+def planned(database: Database, profile: PromptProfile) -> Callable[..., Planned]:
+    """Plans SQL under the `profile` of the test's own module."""
+    return lambda sql, parameters=(): plan(sql, database, PlanOptions(profile), parameters)
 
 
 @pytest.fixture

@@ -13,10 +13,9 @@ from covey_engine.operators.errors import ContextOverflow, RowFailed
 from covey_engine.operators.executor import Executor
 from covey_planner.errors import BindError, Unsupported
 from covey_planner.physical import AnchorText, Text
-from covey_planner.plan import Planned, PlanOptions, plan
+from covey_planner.plan import Planned
 from covey_planner.profiles import PromptProfile, load_profile
 from covey_planner.prompts import Template, filter_prompt, for_labels
-from covey_storage.catalog import Database
 from covey_storage.tokenizer import Tokenizer
 from support.fake_engine import FakeEngine, Faults, margin
 from support.hand_plans import TABLES, rows, start
@@ -31,11 +30,6 @@ LEAD = {"smollm2_document_first": "", "smollm2_raw": " "}
 @pytest.fixture(params=END)
 def profile(request: pytest.FixtureRequest) -> PromptProfile:
     return load_profile(request.param)
-
-
-@pytest.fixture
-def planned(database: Database, profile: PromptProfile) -> Callable[..., Planned]:
-    return lambda sql, parameters=(): plan(sql, database, PlanOptions(profile), parameters)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from covey_engine.operators.executor import Executor
 from covey_planner.physical import AnchorText, PartnerText, Text
-from covey_planner.plan import Planned, PlanOptions, plan
+from covey_planner.plan import Planned
 from covey_planner.profiles import PromptProfile, load_profile
 from covey_planner.prompts import filter_prompt, join_prompt, parse_template
 from covey_storage.catalog import Database
@@ -28,11 +28,6 @@ Run = Callable[..., list[tuple[Any, ...]]]
 @pytest.fixture(params=["smollm2_question_first", "smollm2_document_first", "smollm2_short"])
 def profile(request: pytest.FixtureRequest) -> PromptProfile:
     return load_profile(request.param)
-
-
-@pytest.fixture
-def planned(database: Database, profile: PromptProfile) -> Callable[..., Planned]:
-    return lambda sql, parameters=(): plan(sql, database, PlanOptions(profile), parameters)
 
 
 @pytest.fixture

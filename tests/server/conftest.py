@@ -8,6 +8,10 @@ from pathlib import Path
 
 import adbc_driver_flightsql.dbapi as dbapi
 import pytest
+from covey_server.guard import Guard
+from covey_server.lifecycle import History
+from covey_server.query import AiSide, Core
+from covey_storage.catalog import Database
 from support.serving import ServerProcess, serve
 
 ANIMALS = "name,legs,says\nowl,2,hoot\ncat,4,purr\nbee,6,buzz\n"
@@ -49,3 +53,21 @@ def connection(connect: Connect) -> dbapi.Connection:
 def folder(tmp_path: Path) -> Path:
     """An empty folder for a server of the test's own."""
     return tmp_path
+
+
+@pytest.fixture
+def model() -> AiSide | None:
+    """What answers AI calls in `core`: nothing, unless a module says otherwise."""
+    return None
+
+
+@pytest.fixture
+def core(model: AiSide | None) -> Iterator[Core]:
+    """What queries share, over a database in memory."""
+    database = Database.open()
+    cursor = database.cursor()
+    guard = Guard(cursor)
+    yield Core(database, guard, History(10), model, 1 << 20)
+    cursor.close()
+    guard.close()
+    database.close()

@@ -10,27 +10,14 @@ import duckdb
 import pyarrow as pa
 import pytest
 from covey_server.errors import BadRequest, NoSuchThing, Stopped
-from covey_server.guard import Guard
 from covey_server.lifecycle import History, Record
 from covey_server.query import Core, Query
 from covey_server.registry import Prepared, Registry
 from covey_server.results import Rows
 from covey_server.sessions import Lane, Sessions
 from covey_server.statements import EMPTY, Outline
-from covey_storage.catalog import Database
 
 BATCH = pa.record_batch({"n": [1, 2, 3]})
-
-
-@pytest.fixture
-def core() -> Iterator[Core]:
-    database = Database.open()
-    cursor = database.cursor()
-    guard = Guard(cursor)
-    yield Core(database, guard, History(10), None, 1 << 20)
-    cursor.close()
-    guard.close()
-    database.close()
 
 
 def planned(core: Core, sql: str) -> Query:

@@ -11,12 +11,9 @@ import pyarrow as pa
 import pytest
 from covey_engine.operators.overflow import Overflow
 from covey_engine.prefill.api import Figures, Progress
-from covey_server.guard import Guard
-from covey_server.lifecycle import History
 from covey_server.query import AiPlan, AiResult, Core, Query
 from covey_server.sessions import Lane, Sessions
 from covey_server.statements import Parameters
-from covey_storage.catalog import Database
 
 BATCH = pa.record_batch({"n": [1, 2, 3]})
 
@@ -60,17 +57,6 @@ class Model:
 @pytest.fixture
 def model() -> Model:
     return Model()
-
-
-@pytest.fixture
-def core(model: Model) -> Iterator[Core]:
-    database = Database.open()
-    cursor = database.cursor()
-    guard = Guard(cursor)
-    yield Core(database, guard, History(10), model, 1 << 20)
-    cursor.close()
-    guard.close()
-    database.close()
 
 
 def test_progress_reaches_polls_and_the_system_table(core: Core, model: Model) -> None:
