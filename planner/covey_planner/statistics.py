@@ -1,0 +1,174 @@
+"""What planning knows about data and answers: records, and the questions a source of them answers; runs nothing.
+
+Every figure says whether it is exact. A source never runs the model and answers within milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from covey_planner.logical import Argument, Call
+from covey_planner.physical import Kind
+
+
+@dataclass(frozen=True)
+class Count:
+    """A number of rows or values. exact: counted; otherwise estimated."""
+
+    value: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class TokenCount:
+    """Tokens of a text column (NULLs have none).
+
+    rows: rows with a text; distinct: different texts; total: tokens of all rows; distinct_total: tokens of the
+    different texts, each once; mean: tokens a different text. exact: counted in the token column; otherwise estimated
+    from the column's bytes.
+    """
+
+    rows: float
+    distinct: float
+    total: float
+    distinct_total: float
+    mean: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class KeyOverlap:
+    """How two columns of an equi-join match: distinct values of either, and how many they have in common."""
+
+    left: float
+    right: float
+    common: float
+    exact: bool
+
+    def join_rows(self, left_rows: float, right_rows: float) -> float:
+        """Rows of the equi-join, where every value has equally many rows on its side."""
+        if not self.left or not self.right:
+            return 0.0
+        return self.common * (left_rows / self.left) * (right_rows / self.right)
+
+
+@dataclass(frozen=True)
+class Selectivity:
+    """The share of true answers, between `low` and `high` with 95 % certainty, and who says so."""
+
+    value: float
+    low: float
+    high: float
+    source: Literal["remembered", "sample", "hint", "default"]
+
+
+DEFAULT = Selectivity(0.5, 0.05, 0.95, "default")
+"""Of a question nobody knows anything about."""
+
+
+def hinted(value: float) -> Selectivity:
+    """A user's hint, believed within a factor of two."""
+    return Selectivity(value, value / 2, min(2 * value, 1 - (1 - value) / 2), "hint")
+
+
+@dataclass(frozen=True)
+class CallKey:
+    """A question as its answers are known by: the same in every statement that asks it of the same columns.
+
+    question: its template with `{0}`, `{1}`, … for documents, of a label question with the labels. arguments: the
+    stored columns as `table.column`, computed ones as SQL.
+    """
+
+    question: str
+    arguments: tuple[str, ...]
+    kind: Kind = "boolean"
+
+
+def call_key(call: Call) -> CallKey:
+    """The identity of a call beyond its statement: aliases do not count."""
+    parts = (f"{{{part}}}" if isinstance(part, int) else part for part in call.template.parts)
+    labels = "".join(f"\n{label}" for label in call.labels)
+    return CallKey("".join(parts) + labels, tuple(map(_named, call.arguments)), call.kind)
+
+
+def _named(argument: Argument) -> str:
+    return argument.sql if argument.table is None else f"{argument.table}.{argument.column}".lower()
+
+
+class Statistics(Protocol):
+    """A source of figures about one state of the database. Names are as stored; unknown ones are a caller's fault."""
+
+    def rows(self, table: str) -> Count:
+        """Rows of a table (exact) or a view."""
+        ...
+
+    def distinct(self, table: str, column: str) -> Count:
+        """Different values of a column, NULL not counted."""
+        ...
+
+    def tokens(self, table: str, column: str) -> TokenCount:
+        """Tokens of a text column."""
+        ...
+
+    def overlap(self, left: tuple[str, str], right: tuple[str, str]) -> KeyOverlap:
+        """How two columns, each a (table, column), match in an equi-join."""
+        ...
+
+    def matching(self, sql: str) -> Count:
+        """Rows of an AI-free query; of a cheap predicate: `SELECT 1 FROM "t" AS a WHERE predicate`."""
+        ...
+
+    def selectivity(self, key: CallKey, hint: float | None = None) -> Selectivity:
+        """The share of true answers: remembered, else from a sample, else the hint, else DEFAULT."""
+        ...
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """Statistics written down: for plans whose figures must not depend on data. What is not given is a guess.
+
+    tables: rows. columns: distinct values by (table, column). texts: tokens by (table, column). overlaps: by the two
+    columns. queries: rows by SQL. answers: shares of true answers by key.
+    """
+
+    tables: Mapping[str, float] = field(default_factory=dict)
+    columns: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    texts: Mapping[tuple[str, str], TokenCount] = field(default_factory=dict)
+    overlaps: Mapping[tuple[tuple[str, str], tuple[str, str]], KeyOverlap] = field(default_factory=dict)
+    queries: Mapping[str, float] = field(default_factory=dict)
+    answers: Mapping[CallKey, Selectivity] = field(default_factory=dict)
+
+    def rows(self, table: str) -> Count:
+        """As given, else 1,000."""
+        return Count(self.tables.get(table, 1000.0), table in self.tables)
+
+    def distinct(self, table: str, column: str) -> Count:
+        """As given, else every row has its own value."""
+        place = table, column
+        return Count(self.columns.get(place, self.rows(table).value), place in self.columns)
+
+    def tokens(self, table: str, column: str) -> TokenCount:
+        """As given, else 100 tokens a text."""
+        found = self.texts.get((table, column))
+        if found is not None:
+            return found
+        rows, distinct = self.rows(table).value, self.distinct(table, column).value
+        return TokenCount(rows, distinct, 100 * rows, 100 * distinct, 100.0, exact=False)
+
+    def overlap(self, left: tuple[str, str], right: tuple[str, str]) -> KeyOverlap:
+        """As given, else the smaller side's values are all on the other."""
+        found = self.overlaps.get((left, right))
+        if found is not None:
+            return found
+        ours, theirs = self.distinct(*left).value, self.distinct(*right).value
+        return KeyOverlap(ours, theirs, min(ours, theirs), exact=False)
+
+    def matching(self, sql: str) -> Count:
+        """As given, else 1,000."""
+        return Count(self.queries.get(sql, 1000.0), sql in self.queries)
+
+    def selectivity(self, key: CallKey, hint: float | None = None) -> Selectivity:
+        """As given, else the hint, else DEFAULT."""
+        return self.answers.get(key, DEFAULT if hint is None else hinted(hint))
