@@ -1,0 +1,1 @@
+"""In which order a block's AI conditions are asked, and from which side: an abstract problem in, an order out."""

@@ -1,0 +1,101 @@
+"""Sets of applied predicates in, the work of each way to ask a further one out; many sets at once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from covey_planner.ordering.estimate import Estimator, Floats, Left, Masks
+from covey_planner.ordering.problem import Problem, Side
+
+FRESH, PAIRS, READ, HELD = range(4)
+"""The units of work, as in cost.work."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A predicate asked from one of its sides. group: the number of the step that it can be a part of."""
+
+    predicate: int
+    side: int
+    group: int
+
+
+class Costs:
+    """The work of every way to ask every predicate: linear in the anchors and the pairs, but for what is held."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._estimator = Estimator(problem)
+        self._chunk = problem.chunk
+        groups: dict[Hashable, int] = {}
+        self.ways: list[Way] = []
+        sides: list[Side] = []
+        for number, predicate in enumerate(problem.predicates):
+            for index, side in enumerate(predicate.sides):
+                key = (side.anchor, side.partner, side.prompt.shared)
+                self.ways.append(Way(number, index, groups.setdefault(key, len(groups))))
+                sides.append(side)
+        self._anchor = np.array([side.anchor for side in sides])
+        self._predicate = np.array([way.predicate for way in self.ways])
+        self._early = [
+            (number, predicate.selectivity.value)
+            for number, way in enumerate(self.ways)
+            if (predicate := problem.predicates[way.predicate]).early
+        ]
+        # [ways, joined, unit]: of a step, of each of its anchors and of each of its pairs; what an anchor holds.
+        self._once, self._each, self._pair = (np.zeros((len(sides), 2, 4)) for _ in range(3))
+        self._kept = np.zeros((len(sides), 2))
+        for number, (way, side) in enumerate(zip(self.ways, sides, strict=True)):
+            self._fill(number, side, problem, problem.predicates[way.predicate].asks)
+
+    def left(self, masks: Masks) -> Left:
+        """Documents and pairs left of each set."""
+        return self._estimator.left(masks)
+
+    def of(self, masks: Masks) -> Floats:
+        """Work [sets, ways, joined, unit]: joined is 1 where the documents are there from the step's last question."""
+        left = self.left(masks)
+        anchors, pairs = left.documents[:, self._anchor], left.pairs[:, self._predicate]
+        for way, true in self._early:
+            pairs[:, way] = _until_first(anchors[:, way], pairs[:, way], true)
+        anchors, pairs = anchors[:, :, None], pairs[:, :, None]
+        found: Floats = self._once + anchors[..., None] * self._each + pairs[..., None] * self._pair
+        found[..., HELD] += np.minimum(anchors * self._kept, 2 * self._chunk)
+        return found
+
+    def _fill(self, number: int, side: Side, problem: Problem, asks: float) -> None:
+        """The documents, then what each question adds to them."""
+        prompt, text = side.prompt, problem.documents[side.anchor].tokens
+        shared = 0.0 if prompt.again else text + prompt.document
+        question = prompt.question + (text if prompt.again else 0.0)
+        before = prompt.head + shared
+        once, each, pair = self._once[number], self._each[number], self._pair[number]
+        once[:, HELD] = prompt.head
+        once[0, FRESH], once[0, PAIRS] = prompt.head, _area(0.0, prompt.head)
+        each[0, FRESH], each[0, PAIRS], each[0, READ] = shared, _area(prompt.head, shared), prompt.head
+        each[:, FRESH] += asks * question
+        each[:, PAIRS] += asks * _area(before, question)
+        each[0, READ] += (asks - 1) * before
+        each[1, READ] += asks * before
+        self._kept[number] = shared
+        if side.partner is None:
+            self._kept[number, 0] = shared if asks > 1 else 0.0
+            return
+        suffix = problem.documents[side.partner].tokens + prompt.pair
+        each[:, READ] += asks * (before + question)
+        pair[:, FRESH], pair[:, PAIRS] = asks * suffix, asks * _area(before + question, suffix)
+
+
+def _area(before: float, tokens: float) -> float:
+    """Query-key pairs of so many tokens behind others."""
+    return tokens * before + tokens * (tokens + 1) / 2
+
+
+def _until_first(anchors: Floats, pairs: Floats, true: float) -> Floats:
+    """Pairs asked where an anchor's first match settles it, in waves that grow: about a third is asked in vain."""
+    each = pairs / np.maximum(anchors, 1e-12)
+    tries = -np.expm1(each * np.log1p(-min(true, 1 - 1e-12))) / max(true, 1e-12)
+    found: Floats = anchors * np.minimum(each, 1.33 * tries)
+    return found
