@@ -35,8 +35,8 @@ class Chat:
 
 @dataclass(frozen=True)
 class Words:
-    """How documents are called: in their labels, and inside a question, alone or numbered ({n} counts from
-    1).
+    """How documents are called: in their labels, and inside a question, alone or numbered ({n} counts from 1,
+    {i} from 0).
     """
 
     label: str = "Document"
@@ -64,7 +64,8 @@ class FilterForm:
 
 @dataclass(frozen=True)
 class JoinForm:
-    """The prompt of a pair: before, the anchor's documents, between, the partner's, close.
+    """The prompt of a pair: before, the anchor's documents, between, the partner's, close. `{anchor}` in `between` is
+    the label of the anchor's first document.
 
     full: all of it is the user turn, and the cue follows in the assistant turn. short: the assistant turn
     begins after `between`; `open` ({label}) and the partner stand in it, `close` and the cue follow the
@@ -127,6 +128,11 @@ def load_profile(name: str) -> PromptProfile:
     return load_profile_file(FOLDER / f"{name}.toml")
 
 
+def find_profile(name: str) -> PromptProfile:
+    """The profile in a TOML file where `name` ends in .toml, else the shipped one. Raises ProfileError."""
+    return load_profile_file(Path(name).expanduser()) if name.endswith(".toml") else load_profile(name)
+
+
 def load_profile_file(path: Path) -> PromptProfile:
     """The profile in a TOML file, whose stem is its name. Raises ProfileError."""
     try:
@@ -135,6 +141,7 @@ def load_profile_file(path: Path) -> PromptProfile:
         raise ProfileError(f"prompt profile {path.name}: {error}") from None
     profile: PromptProfile = _build(PromptProfile, {"name": path.stem, **table}, path.name)
     _check_layout(profile, path.name)
+    _check_places(profile, path.name)
     return profile
 
 
@@ -197,3 +204,16 @@ def _check_layout(profile: PromptProfile, where: str) -> None:
         raise ProfileError(f"prompt profile {where}: join: {{question}} is missing")
     if profile.layout == "document_first" and "{question}" in profile.join.before:
         raise ProfileError(f"prompt profile {where}: join: {{question}} stands where document_first has none")
+
+
+def _check_places(profile: PromptProfile, where: str) -> None:
+    """Words can be filled in, and a document's text stands in its place once."""
+    for key in ("label_numbered", "the_numbered"):
+        try:
+            getattr(profile.words, key).format(n=1, i=0)
+        except (AttributeError, LookupError, ValueError):
+            raise ProfileError(
+                f"prompt profile {where}: words: {key}: only {{n}} and {{i}} stand for numbers"
+            ) from None
+    if profile.filter.document.count("{text}") != 1:
+        raise ProfileError(f"prompt profile {where}: filter: document: {{text}} stands there once")

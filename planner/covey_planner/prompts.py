@@ -94,7 +94,7 @@ def question_text(template: Template, profile: PromptProfile) -> str:
         parts.pop(0)
         parts[0] = str(parts[0]).lstrip(":.\r\n\t ")
     said = [
-        part if isinstance(part, str) else words.the if alone else words.the_numbered.format(n=part + 1)
+        part if isinstance(part, str) else words.the if alone else _numbered(words.the_numbered, part)
         for part in parts
     ]
     if parts and isinstance(parts[0], int):
@@ -140,7 +140,8 @@ def join_prompt(
         if place:
             pieces.append(profile.filter.separator)
         pieces += _document(profile, number, template.arguments, AnchorText(place))
-    pieces.append(form.between)
+    first = _label(profile, anchors[0], template.arguments) if anchors else ""
+    pieces.append(form.between.replace("{anchor}", first))
     if form.form == "short":
         pieces.append(Text(chat.user_end + chat.assistant_start))
     for place, number in enumerate(partners):
@@ -239,7 +240,11 @@ def fill(pattern: str, values: Mapping[str, str]) -> str:
 
 
 def _label(profile: PromptProfile, number: int, count: int) -> str:
-    return profile.words.label if count == 1 else profile.words.label_numbered.format(n=number + 1)
+    return profile.words.label if count == 1 else _numbered(profile.words.label_numbered, number)
+
+
+def _numbered(words: str, number: int) -> str:
+    return words.format(n=number + 1, i=number)
 
 
 def _document(profile: PromptProfile, number: int, count: int, segment: Segment) -> list[Segment | str]:

@@ -156,7 +156,7 @@ def _ai_side(
     # A server without a model starts without them.
     from covey_engine.operators.executor import Executor
     from covey_planner.plan import PlanOptions
-    from covey_planner.profiles import load_profile, profile_for
+    from covey_planner.profiles import find_profile, profile_for
     from covey_storage.library import TokenLibrary
     from covey_storage.tokenizer import load_tokenizer
 
@@ -165,8 +165,8 @@ def _ai_side(
     tokenizer = load_tokenizer(files)
     library = TokenLibrary(database.tokens_root, tokenizer, database)
     stack.callback(library.close)
-    profile = load_profile(config.profile) if config.profile else profile_for(files.family)
-    executor = Executor(database, library, tokenizer, engine)
+    profile = find_profile(config.profile) if config.profile else profile_for(files.family)
+    executor = Executor(database, library, tokenizer, engine, profiles=lambda _name: profile)
     return ModelSide(database, executor, PlanOptions(profile), guard)
 
 

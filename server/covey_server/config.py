@@ -39,7 +39,9 @@ class ServerConfig:
     data: tuple[str, ...] = setting([], "folders and files that become tables")
     host: str = setting("127.0.0.1", "address to listen on")
     port: int = setting(31337, "port to listen on; 0 picks a free one", low=0)
-    profile: str = setting("", "prompt profile; empty: the default of the model's family")
+    profile: str = setting(
+        "", "prompt profile, by name or as a .toml file; empty: the default of the model's family"
+    )
     device: str = setting("auto", "where the model runs", choices=("auto", "cpu", "cuda"))
     dtype: str = setting("auto", "numbers of the model", choices=("auto", "float32", "bfloat16", "fp8"))
     backend: str = setting("auto", "runner of the model", choices=("auto", "reference", "hopper"))
@@ -131,6 +133,8 @@ def _located(values: dict[str, Any], folder: Path) -> dict[str, Any]:
         values["database"] = str(folder / Path(values["database"]).expanduser())
     if "data" in values:
         values["data"] = tuple(str(folder / Path(source).expanduser()) for source in values["data"])
+    if values.get("profile", "").endswith(".toml"):
+        values["profile"] = str(folder / Path(values["profile"]).expanduser())
     model = values.get("model", "")
     if model.startswith((".", "~")) or (folder / model).exists():
         values["model"] = str(folder / Path(model).expanduser()) if model else model

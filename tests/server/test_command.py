@@ -40,6 +40,7 @@ def test_a_missing_data_folder_is_named(capsys: pytest.CaptureFixture[str], fold
 
 def test_an_unknown_profile_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no prompt profile 'gone'" in refused(capsys, "--profile", "gone")
+    assert "prompt profile gone.toml: " in refused(capsys, "--profile", "gone.toml")
 
 
 @pytest.mark.parametrize(

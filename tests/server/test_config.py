@@ -47,6 +47,13 @@ def test_a_named_file_is_read_instead_and_its_paths_are_its_own(here: Path) -> N
     assert config.model == str(other.parent / "weights")
 
 
+def test_a_profile_file_is_found_from_the_file_that_names_it(here: Path) -> None:
+    (here / "covey.toml").write_text('profile = "mine.toml"')
+    assert load_config(["--config", str(here / "covey.toml")]).profile == str(here / "mine.toml")
+    (here / "covey.toml").write_text('profile = "qwen3_short"')
+    assert load_config([]).profile == "qwen3_short"
+
+
 def test_a_repository_or_embedded_is_no_path(here: Path) -> None:
     for name in ("embedded", "none", "Qwen/Qwen3-4B"):
         (here / "covey.toml").write_text(f'model = "{name}"')
