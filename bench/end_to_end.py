@@ -4,6 +4,7 @@
 
 MODEL is a Hugging Face folder with a tokenizer.json. The server runs as a process of its own; each query runs once to
 build its token columns and to warm up, then `repeats` times. Nothing is kept between runs but the token columns.
+With --name, a line of figures that `bench/peers/summary.py` reads goes out after each run too.
 The datasheet limit counts two operations a weight of the linear layers and token at 1,979 TFLOP/s (fp8), for the fresh
 tokens; it leaves attention out.
 """
@@ -69,8 +70,14 @@ def figures(connection: covey.Connection, sql: str) -> tuple[int, int, int, floa
     return prompts, prompt_tokens, fresh, device
 
 
-def measure(connection: covey.Connection, workload: workloads.Workload, repeats: int, flops: float) -> None:
-    """Run a query 1 + repeats times and print its figures."""
+def measure(
+    connection: covey.Connection,
+    workload: workloads.Workload,
+    repeats: int,
+    flops: float,
+    about: dict[str, str],
+) -> None:
+    """Run a query 1 + repeats times and print its figures, for a program too where `about` says whose they are."""
     seconds: list[float] = []
     for repeat in range(repeats + 1):
         joules, began = energy(), time.perf_counter()
@@ -86,6 +93,14 @@ def measure(connection: covey.Connection, workload: workloads.Workload, repeats:
             f"{fresh} fresh, {joules / max(fresh, 1) * 1e3:.2f} mJ a token",
             flush=True,
         )
+        if about:
+            known = {"seconds": round(seconds[-1], 3), "prompts": prompts, "prompt_tokens": prompt_tokens}
+            known |= {"fresh_tokens": fresh, "device": device, "rows": rows}
+            print(
+                "RESULT",
+                json.dumps({**about, "workload": workload.name, "repeat": repeat, **known}),
+                flush=True,
+            )
     median = statistics.median(seconds[1:])
     limit = fresh * flops / FP8_FLOPS
     print(
@@ -103,12 +118,15 @@ def main() -> None:
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--profile", default="qwen3_short")
+    parser.add_argument("--name", default="", help="whose figures they are, for bench/peers/summary.py")
+    parser.add_argument("--prompts-of", default="own", help="whose prompts the profile says, likewise")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", default="", help="workloads, by name, with commas between them")
     parser.add_argument("--scale", type=float, default=1.0, help="a part of the rows, for a look")
     wished = parser.parse_args()
     flops = linear_flops(json.loads((wished.model / "config.json").read_text()))
     chosen = wished.only.split(",") if wished.only else [workload.name for workload in workloads.WORKLOADS]
+    about = {"engine": wished.name, "prompts_of": wished.prompts_of} if wished.name else {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         workloads.write(folder / "tables", wished.model / "tokenizer.json", wished.scale)
@@ -117,7 +135,7 @@ def main() -> None:
         with server(folder, *arguments) as address, covey.connect(address) as connection:
             for workload in workloads.WORKLOADS:
                 if workload.name in chosen:
-                    measure(connection, workload, wished.repeats, flops)
+                    measure(connection, workload, wished.repeats, flops, about)
             print((folder / "server.log").read_text()[-2000:])
 
 

@@ -1,4 +1,4 @@
-"""A tokenizer goes in; the tables and the queries of the six workloads that AI-SQL engines are compared on come out.
+"""A tokenizer goes in; the tables and the queries that AI-SQL engines are compared on come out.
 
 Documents are random words of the tokenizer's vocabulary, drawn with a fixed seed: all engines get the same tables.
 """
@@ -32,6 +32,12 @@ WORKLOADS = (
         "SELECT id, AI_FILTER('Does this review discuss the ending?', body) AS ending, "
         "AI_FILTER('Is the review positive about the acting?', body) AS acting, "
         "AI_FILTER('Was it seen in a cinema?', body) AS cinema FROM reviews",
+    ),
+    Workload(
+        "filter_chain",
+        "SELECT id FROM reviews WHERE AI_FILTER('Does this review discuss the ending?', body) "
+        "AND AI_FILTER('Is the review positive about the acting?', body) "
+        "AND AI_FILTER('Was it seen in a cinema?', body)",
     ),
     Workload(
         "join_terms",

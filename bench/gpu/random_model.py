@@ -19,21 +19,27 @@ HIDDEN, INNER, LAYERS, HEADS, KV_HEADS, SIZE, VOCABULARY = 2560, 9728, 36, 32, 8
 CONFIG = {
     "architectures": ["Qwen3ForCausalLM"],
     "model_type": "qwen3",
+    "max_window_layers": LAYERS,
     "attention_bias": False,
+    "attention_dropout": 0.0,
     "bos_token_id": 151643,
     "eos_token_id": 151645,
     "head_dim": SIZE,
     "hidden_act": "silu",
     "hidden_size": HIDDEN,
     "intermediate_size": INNER,
+    "initializer_range": 0.02,
     "max_position_embeddings": 40960,
     "num_attention_heads": HEADS,
     "num_hidden_layers": LAYERS,
     "num_key_value_heads": KV_HEADS,
     "rms_norm_eps": 1e-6,
+    "rope_scaling": None,
     "rope_theta": 1000000,
+    "sliding_window": None,
     "tie_word_embeddings": True,
     "torch_dtype": "bfloat16",
+    "use_sliding_window": False,
     "vocab_size": VOCABULARY,
 }
 BLOCKS = {
@@ -41,6 +47,7 @@ BLOCKS = {
     "fmt": "e4m3",
     "activation_scheme": "dynamic",
     "weight_block_size": [128, 128],
+    "modules_to_not_convert": ["lm_head"],
 }
 
 
@@ -80,6 +87,9 @@ def main() -> None:
     wished.folder.mkdir(parents=True, exist_ok=True)
     config = {**CONFIG, "quantization_config": BLOCKS} if blocks else CONFIG
     (wished.folder / "config.json").write_text(json.dumps(config))
+    (wished.folder / "generation_config.json").write_text(
+        json.dumps({"eos_token_id": CONFIG["eos_token_id"]})
+    )
     tensors = {
         "model.embed_tokens.weight": (torch.randn(VOCABULARY, HIDDEN, device="cuda") * 0.02).bfloat16().cpu(),
         "model.norm.weight": torch.ones(HIDDEN, dtype=torch.bfloat16),
