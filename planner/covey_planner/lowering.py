@@ -48,9 +48,12 @@ _MUST = {
 }
 
 
-def lower(logical: Logical, tree: exp.Query, profile: PromptProfile) -> PhysicalPlan:
-    """The physical plan of a bound statement."""
-    lowering = _Lowering(logical, tree, profile)
+def lower(logical: Logical, tree: exp.Query, profile: PromptProfile, optimize: bool = True) -> PhysicalPlan:
+    """The physical plan of a bound statement.
+
+    optimize: questions on the same documents come together, and a step ends where enough is known.
+    """
+    lowering = _Lowering(logical, tree, profile, optimize)
     for block in logical.blocks:
         lowering.block(block, None)
     return PhysicalPlan(tuple(lowering.steps.done), lowering.rewrites.sql(tree), profile.name)
@@ -83,8 +86,9 @@ class _Frame:
 
 
 class _Lowering:
-    def __init__(self, logical: Logical, tree: exp.Query, profile: PromptProfile) -> None:
+    def __init__(self, logical: Logical, tree: exp.Query, profile: PromptProfile, optimize: bool) -> None:
         self._tree = tree
+        self._optimize = optimize
         self.steps = Steps(profile, (call for block in logical.blocks for call in _calls(block)))
         self.rewrites = Rewrites()
         self._aliases = 0
@@ -92,11 +96,12 @@ class _Lowering:
     def block(self, block: Block, outer: Rows | None) -> None:
         """Lower a block, everything it reads being lowered."""
         source, conditions = filters(block.plan)
-        frame = _Frame(block, source, self._rows(block, source), outer, ending_of(block, self._tree))
+        ending = ending_of(block, self._tree) if self._optimize else None
+        frame = _Frame(block, source, self._rows(block, source), outer, ending)
         required: dict[object, str] = {}
         for condition in conditions:
             last = condition is conditions[-1]
-            then = self._then(frame, condition) if last and frame.ending is None else []
+            then = self._then(frame, condition) if last and self._optimize and frame.ending is None else []
             self._filter(frame, condition, then, frame.ending if last else None)
             for call, positive in _required(condition):
                 required[call.identity] = "TRUE" if positive else "FALSE"
@@ -289,7 +294,7 @@ class _Lowering:
         first, *others = waiting
         call = first[0].call
         together = [first]
-        if self.steps.answered(call):
+        if not self._optimize or self.steps.answered(call):
             return together
         for group in others:
             other = group[0].call

@@ -22,16 +22,22 @@ from covey_planner.parameters import infer_types, literals, parameter_keys, plac
 from covey_planner.parse import Scan, Statement, describe_text, parse, scan, site_number, token_position
 from covey_planner.physical import PhysicalPlan
 from covey_planner.profiles import PromptProfile
+from covey_planner.rules import NEEDED, RULES
 from covey_planner.scope import Catalog, describe
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """How to plan. max_context: the model's context in tokens, 0 for unknown."""
+    """How to plan. max_context: the model's context in tokens, 0 for unknown.
+
+    optimize: without it questions are asked in the order in which they are written, of every row for which they may
+    matter, and none is left out because others have decided; for comparing and for finding faults.
+    """
 
     profile: PromptProfile
     dialect: str = "duckdb"
     max_context: int = 0
+    optimize: bool = True
 
 
 @dataclass(frozen=True)
@@ -106,8 +112,8 @@ def _plan(
     columns = _describe(catalog, described, scanned)
     _name_outputs(statement, [name for name, _ in columns])
     _forget_positions(statement.tree)
-    optimized = optimize(logical)
-    physical = lower(optimized, statement.tree, options.profile)
+    optimized = optimize(logical, RULES if options.optimize else NEEDED)
+    physical = lower(optimized, statement.tree, options.profile, options.optimize)
     return Planned(
         kind="ai",
         physical=physical,

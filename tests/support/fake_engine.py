@@ -78,8 +78,12 @@ class FakeEngine:
         if self.faults.refuse is not None:
             raise EngineError(self.faults.refuse)
         self.orders.append(order)
-        self.running.append(FakeRunning(self, order))
+        self.running.append(self.start(order))
         return self.running[-1]
+
+    def start(self, order: api.WorkOrder) -> FakeRunning:
+        """An order on its way."""
+        return FakeRunning(self, order)
 
     def close(self) -> None:
         for running in self.running:
@@ -154,7 +158,7 @@ class FakeRunning:
         matches = 0
         for anchor in range(order.anchor_count):
             met = _met(order, anchor)
-            prefix = cost.extend(_Path(), order.prefix, anchors, anchor, None, None) if len(met) else _Path()
+            prefix = cost.extend(Path(), order.prefix, anchors, anchor, None, None) if len(met) else Path()
             for item, partner in met:
                 if matches == order.enough:
                     return
@@ -169,33 +173,33 @@ class FakeRunning:
                         raise WorkerCrashed("the engine's worker process ended unexpectedly")
                     cost.count(path)
                     if isinstance(chosen.readout, api.Labels):
-                        yield ask, item, self._scores(path, chosen.readout)
+                        yield ask, item, self.scores(path, chosen.readout)
                         ask = ask + 1 if ask + 1 < len(order.asks) else api.DONE
                         continue
-                    value = self._value(path, chosen.readout)
+                    value = self.value(path, chosen.readout)
                     yield ask, item, value
                     ask = chosen.on_true if value > np.float32(chosen.readout.zero_point) else chosen.on_false
                 matches += ask == api.MATCH
                 if order.exists and ask == api.MATCH:
                     break
 
-    def _value(self, path: _Path, readout: api.YesNo) -> float:
+    def value(self, path: Path, readout: api.YesNo) -> float:
         poison = self._engine.faults.poison
         if poison is not None and poison(path.data):
             return float("nan")
         return _margin(path.digest, self._engine.selectivity, readout.zero_point)
 
-    def _scores(self, path: _Path, readout: api.Labels) -> list[float]:
+    def scores(self, path: Path, readout: api.Labels) -> list[float]:
         """A score for each label, by its tokens after the prompt; inner tokens of labels are not counted."""
         texts = [path.data + np.array(label, dtype=np.int32).tobytes() for label in readout.labels]
         poison = self._engine.faults.poison
         if poison is not None and any(map(poison, texts)):
             return [float("nan")] * len(texts)
-        return [_margin(_Path(text).digest, 0.0, 0.0) for text in texts]
+        return [_margin(Path(text).digest, 0.0, 0.0) for text in texts]
 
 
 @dataclass(frozen=True)
-class _Path:
+class Path:
     """A prompt so far: its tokens as bytes (int32, little endian)."""
 
     data: bytes = b""
@@ -237,13 +241,13 @@ class _Cost:
 
     def extend(
         self,
-        path: _Path,
+        path: Path,
         parts: Sequence[api.Part],
         anchors: _Texts,
         anchor: int,
         partners: _Texts | None,
         partner: int | None,
-    ) -> _Path:
+    ) -> Path:
         for part in parts:
             match part:
                 case api.Literal(tokens):
@@ -254,7 +258,7 @@ class _Cost:
                     assert partners is not None, "a partner in the shared prefix"
                     assert partner is not None, "a partner in a filter"
                     data = partners.data(argument, partner)
-            before, path = path.length, _Path(path.data + data)
+            before, path = path.length, Path(path.data + data)
             if path.digest not in self.nodes:
                 self.nodes.add(path.digest)
                 fresh = path.length - before
@@ -262,7 +266,7 @@ class _Cost:
                 self.attention_pairs += fresh * before + fresh * (fresh + 1) // 2
         return path
 
-    def count(self, path: _Path) -> None:
+    def count(self, path: Path) -> None:
         self.prompts += 1
         self.prompt_tokens += path.length
 

@@ -26,3 +26,7 @@ RULES: tuple[Rule, ...] = (
     order_parts,  # the same two orders inside each boolean tree
     share_documents,  # needs neighbours that the orders above have brought together
 )
+
+NEEDED: tuple[Rule, ...] = (
+    push_down_negations,  # what is under NOT cannot be lowered; all other rules only save work
+)
