@@ -16,6 +16,7 @@ from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from covey_planner.dialects import parse_error, to_duckdb
 from covey_planner.errors import BindError, ParseError, Position, Unsupported
 from covey_planner.functions import GENERATING, KNOWN, LABEL, MENTION, NOT_YET, SCORE
 from covey_planner.parameters import Placeholder, find_placeholders
@@ -93,14 +94,16 @@ def parse(scanned: Scan, literals: Sequence[str], dialect: str = "duckdb") -> St
     """The syntax tree of a scanned statement; `literals` are the parameters' values as SQL text, one per
     placeholder.
     """
-    tokens = _substitute(scanned, literals, dialect)
+    tokens = _substitute(scanned, literals)
     try:
         trees = Dialect.get_or_raise(dialect).parser().parse(tokens, scanned.sql)
     except SqlglotParseError as error:
-        raise _parse_error(error) from None
+        raise parse_error(error) from None
     except SqlglotError as error:
         raise ParseError(str(error).splitlines()[0]) from None
     tree = trees[0] if len(trees) == 1 else None
+    if tree is not None and dialect != "duckdb":
+        tree = to_duckdb(tree, dialect)
     if isinstance(tree, exp.Subquery):
         tree = tree.unnest() if not tree.args.get("alias") else tree
     if not isinstance(tree, exp.Query):
@@ -354,7 +357,7 @@ def _check_statement(tokens: Sequence[Token]) -> None:
             )
 
 
-def _substitute(scanned: Scan, literals: Sequence[str], dialect: str) -> list[Token]:
+def _substitute(scanned: Scan, literals: Sequence[str]) -> list[Token]:
     """The tokens with each placeholder replaced by those of its literal."""
     starts = {place.start: (place, text) for place, text in zip(scanned.placeholders, literals, strict=True)}
     tokens: list[Token] = []
@@ -365,7 +368,7 @@ def _substitute(scanned: Scan, literals: Sequence[str], dialect: str) -> list[To
         if token.start in starts:
             place, text = starts[token.start]
             skip = place.end - 1
-            for part in Dialect.get_or_raise(dialect).tokenize(text):
+            for part in Dialect.get_or_raise("duckdb").tokenize(text):
                 tokens.append(
                     Token(part.token_type, part.text, token.line, token.col, token.start, place.end - 1)
                 )
@@ -380,16 +383,3 @@ def _token_error(error: SqlglotError) -> ParseError:
     if found is None:
         return ParseError("a comment or a string has no end")
     return ParseError(f"a closing {found[1]} is missing", Position(int(found[2]), int(found[3])))
-
-
-def _parse_error(error: SqlglotParseError) -> ParseError:
-    first = error.errors[0] if error.errors else {}
-    description = str(first.get("description") or error).splitlines()[0].split(". Line ")[0]
-    if description.startswith("Required keyword"):
-        description = "an expression is missing"
-    line, column = first.get("line"), first.get("col")
-    width = len(str(first.get("highlight") or " "))
-    near = f" near {first['highlight']!r}" if first.get("highlight") else ""
-    return ParseError(
-        f"{description}{near}", Position(line, max(1, column - width + 1)) if line and column else None
-    )

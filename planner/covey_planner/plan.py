@@ -13,8 +13,9 @@ from typing import Literal
 
 from sqlglot import exp
 
+from covey_planner import foreign
 from covey_planner.bind import bind
-from covey_planner.errors import BindError, Unsupported
+from covey_planner.errors import BindError, PlanError, Unsupported
 from covey_planner.explain import explain
 from covey_planner.lowering import lower
 from covey_planner.optimize import optimize
@@ -107,8 +108,16 @@ def _plan(
         else literals(scanned.placeholders, parameters)
     )
     statement = parse(scanned, texts, options.dialect)
-    logical = bind(statement, catalog)
-    described = describe_text(scanned, texts)
+    if options.dialect == "duckdb":
+        described = describe_text(scanned, texts)
+        logical = bind(statement, catalog)
+    else:
+        foreign.adapt(statement, options.dialect)
+        described = foreign.described(statement)
+        try:
+            logical = bind(statement, catalog)
+        except PlanError as error:
+            raise foreign.placed(error, statement) from None
     columns = _describe(catalog, described, scanned)
     _name_outputs(statement, [name for name, _ in columns])
     _forget_positions(statement.tree)

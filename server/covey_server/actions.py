@@ -79,9 +79,9 @@ def _set_option(flight: FlightSql, call: Call, name: str, value: Any) -> int | N
             except ServerError:
                 return int(_OptionError.INVALID_VALUE)
             return None
-        case options.ON_OVERFLOW:
+        case _ if name in options.CHOICES:
             try:
-                call.session.on_overflow = options.overflow(text or None)
+                call.set_option(options.Assignment(name, text or None))
             except ServerError:
                 return int(_OptionError.INVALID_VALUE)
             return None
@@ -94,7 +94,7 @@ def _get_options(flight: FlightSql, call: Call, body: bytes) -> list[bytes]:
     known = {
         "catalog": _Option(string_value=_catalog(flight)),
         "schema": _Option(string_value=call.session.schema or "main"),
-        options.ON_OVERFLOW: _Option(string_value=call.session.on_overflow),
+        **{name: _Option(string_value=call.option(name)) for name in options.CHOICES},
     }
     return [flight_messages.GetSessionOptionsResult(session_options=known).SerializeToString()]
 
@@ -158,7 +158,10 @@ ACTIONS: dict[str, tuple[str, Callable[[FlightSql, Call, bytes], list[bytes]]]] 
     "ClosePreparedStatement": ("Close a prepared statement.", _close_prepared),
     "BeginTransaction": ("Begin a transaction.", _begin),
     "EndTransaction": ("Commit or roll back a transaction.", _end),
-    "SetSessionOptions": ("Set options of the session: schema, ai_on_overflow.", _set_options),
+    "SetSessionOptions": (
+        f"Set options of the session: schema, {', '.join(options.CHOICES)}.",
+        _set_options,
+    ),
     "GetSessionOptions": ("The options of the session.", _get_options),
     "CloseSession": ("Close the session and roll back what it has open.", _close_session),
     "CancelFlightInfo": ("Stop a query.", _cancel_info),

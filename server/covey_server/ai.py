@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 import pyarrow as pa
@@ -28,6 +28,7 @@ class CursorCatalog:
 
     database: Database
     cursor: duckdb.DuckDBPyConnection
+    guard: Guard
 
     def columns(self) -> Mapping[str, Mapping[str, str]]:
         """The columns of every table and view, with their DuckDB types."""
@@ -35,6 +36,8 @@ class CursorCatalog:
 
     def describe(self, sql: str) -> list[tuple[str, str]]:
         """Name and DuckDB type of what an AI-free statement yields."""
+        # A text in another dialect is seen as DuckDB's SQL here for the first time.
+        self.guard.refuse_functions(tuple(tokenize(sql)))
         return self.database.describe(sql, self.cursor)
 
 
@@ -48,11 +51,16 @@ class ModelSide:
     guard: Guard
 
     def plan(
-        self, sql: str, cursor: duckdb.DuckDBPyConnection, parameters: Parameters | None
+        self,
+        sql: str,
+        cursor: duckdb.DuckDBPyConnection,
+        parameters: Parameters | None,
+        dialect: str = "duckdb",
     ) -> AiPlan | None:
         """Plan a statement; None where it has no AI calls. Raises PlanError."""
         values = parameter_values(parameters) if parameters is not None else ()
-        planned = plan(sql, CursorCatalog(self.database, cursor), self.options, values)
+        options = replace(self.options, dialect=dialect)
+        planned = plan(sql, CursorCatalog(self.database, cursor, self.guard), options, values)
         if planned.kind == "plain":
             return None
         # What the planner wrote for DuckDB holds all of the statement but its AI calls.

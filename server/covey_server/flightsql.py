@@ -5,18 +5,19 @@ Every method blocks and runs in a worker thread. A `Call` ties it to its caller,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import duckdb
 import pyarrow as pa
 
 from covey_server import metadata, xdbc
+from covey_server.dialects import check
 from covey_server.errors import BadRequest, Stopped, Unsupported
 from covey_server.framing import encode_schema, frame_batch
 from covey_server.guard import Checked
-from covey_server.options import overflow
+from covey_server.options import DIALECT, ON_OVERFLOW, Assignment, choice
 from covey_server.proto import flight_sql_pb2 as sql
 from covey_server.query import Core, Query
 from covey_server.registry import Prepared, Registry
@@ -26,15 +27,41 @@ from covey_server.sqlinfo import sql_info
 from covey_server.statements import EMPTY, Outline, Parameters
 from covey_server.wire import flight_info, ticket, unpack
 
+if TYPE_CHECKING:
+    # A server without a model starts without the operators.
+    from covey_engine.operators.overflow import Overflow
+
 
 @dataclass
 class Call:
-    """Who asks. tag: the client's name for its runs; query: what runs for this call now."""
+    """Who asks. tag: the client's name for its runs; query: what runs for this call now.
+
+    defaults: of session options, as headers say them, until the session sets them; dialect: of this call alone.
+    """
 
     session: Session
     tag: str | None = None
     query: Query | None = None
     cancelled: bool = False
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    dialect: str | None = None
+
+    def option(self, name: str) -> str:
+        """The value of a session option. Raises BadRequest where a header has none of its values."""
+        return self.session.options.get(name) or choice(name, self.defaults.get(name))
+
+    @property
+    def on_overflow(self) -> Overflow:
+        """What happens to texts longer than the model's context."""
+        return cast("Overflow", self.option(ON_OVERFLOW))
+
+    def set_option(self, said: Assignment) -> None:
+        """Set a session option, or take it back to its default. Raises BadRequest for an unknown value."""
+        value = choice(said.name, said.value)
+        if said.value is None:
+            self.session.options.pop(said.name, None)
+        else:
+            self.session.options[said.name] = value
 
     def cancel(self) -> None:
         """The caller has gone away."""
@@ -123,6 +150,11 @@ class FlightSql:
         self.registry = registry
         self._facts = facts
 
+    def check(self, call: Call, text: str) -> Checked:
+        """The statement of a text in the client's dialect. Raises what is wrong with it."""
+        dialect = choice(DIALECT, call.dialect) if call.dialect is not None else call.option(DIALECT)
+        return check(self.core.guard, text, dialect)
+
     def info(self, call: Call, packed: bytes) -> Any:
         """GetFlightInfo: plan a statement (and run it if it writes), or announce a metadata answer."""
         command = unpack(packed)
@@ -143,7 +175,7 @@ class FlightSql:
         command = unpack(packed)
         match command:
             case sql.CommandStatementQuery():
-                checked = self.core.guard.check(command.query)
+                checked = self.check(call, command.query)
                 return self.describe(call, checked, transaction_of(command), None).schema
             case sql.CommandPreparedStatementQuery():
                 held = self.registry.prepared(command.prepared_statement_handle)
@@ -170,7 +202,7 @@ class FlightSql:
             held = self.registry.prepared(command.prepared_statement_handle)
             query = self.run_prepared(call, held, held.bound)
         else:
-            query = self.run(call, self.core.guard.check(command.query), transaction_of(command))
+            query = self.run(call, self.check(call, command.query), transaction_of(command))
         self.registry.add(query)
         return query
 
@@ -195,7 +227,7 @@ class FlightSql:
         lane = self.sessions.lane(call.session, transaction)
         session = call.session
         call.query = query = Query(
-            self.core, checked, lane, parameters, call.tag, session.on_overflow, session.user
+            self.core, checked, lane, parameters, call.tag, call.on_overflow, session.user
         )
         if call.cancelled:
             query.close()
@@ -222,8 +254,7 @@ class FlightSql:
     def _about_session(self, call: Call, checked: Checked, transaction: bytes | None) -> Query:
         """Carry out what changes the session alone; a query that has ended."""
         if checked.assignment is not None:
-            # The one option that SQL sets.
-            call.session.on_overflow = overflow(checked.assignment.value)
+            call.set_option(checked.assignment)
         else:
             self._end_or_begin(call.session, checked, transaction)
         query = Query(self.core, checked, self.sessions.lane(call.session, None), (), call.tag)
@@ -273,7 +304,7 @@ class FlightSql:
 
 def prepare(flight: FlightSql, call: Call, text: str, transaction: bytes | None) -> tuple[bytes, Outline]:
     """Check and describe a statement and keep it; its handle and what it would yield."""
-    checked = flight.core.guard.check(text)
+    checked = flight.check(call, text)
     seen = flight.describe(call, checked, transaction, None)
     return flight.registry.prepare(Prepared(checked, seen, call.session.id, transaction)), seen
 

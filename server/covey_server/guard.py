@@ -78,7 +78,7 @@ class Checked:
     kind: "plain" goes to DuckDB as it is, "ai" to the planner; "begin", "commit" and "rollback" are about
     the session's transaction, "option" sets what `assignment` says. names: the identifiers in it. eager: it
     has effects of its own although it reads like a query. temporary: it creates something that lives as long
-    as its connection.
+    as its connection. dialect: of the text of an AI statement; written: the client's text, where `sql` is another.
     """
 
     sql: str
@@ -87,6 +87,13 @@ class Checked:
     eager: bool = False
     temporary: bool = False
     assignment: Assignment | None = None
+    dialect: str = "duckdb"
+    written: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What the client wrote."""
+        return self.sql if self.written is None else self.written
 
     @property
     def of_session(self) -> bool:

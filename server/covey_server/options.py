@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from covey_planner.dialects import DIALECTS
 
 from covey_server.errors import BadRequest, Refused
-
-if TYPE_CHECKING:
-    # A server without a model starts without the operators.
-    from covey_engine.operators.overflow import Overflow
 
 ON_OVERFLOW = "ai_on_overflow"
 """The session option that says what happens to texts longer than the model's context."""
 
-_OVERFLOWS: tuple[Overflow, ...] = ("error", "null", "truncate")
+DIALECT = "ai_dialect"
+"""The session option that says whose SQL the client writes; also a call header, the connection's default."""
+
+CHOICES: Mapping[str, tuple[str, ...]] = {ON_OVERFLOW: ("error", "null", "truncate"), DIALECT: DIALECTS}
+"""Every session option with its values, the default first."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,12 @@ class Assignment:
     value: str | None
 
 
-def overflow(value: str | None) -> Overflow:
-    """The mode of a text in any letter case, the default for None. Raises BadRequest."""
-    for mode in _OVERFLOWS:
-        if mode == ("error" if value is None else value.lower()):
-            return mode
-    raise BadRequest(f"{ON_OVERFLOW} is 'error', 'null' or 'truncate', not {value!r}")
+def choice(name: str, value: str | None) -> str:
+    """The value of an option that a text in any letter case means, the default for None. Raises BadRequest."""
+    for known in CHOICES[name]:
+        if value is None or known == value.lower():
+            return known
+    raise BadRequest(f"{name} is {_either(name)}, not {value!r}")
 
 
 def assignment(words: Sequence[str]) -> Assignment:
@@ -42,15 +43,21 @@ def assignment(words: Sequence[str]) -> Assignment:
     opening, *rest = words
     if rest[:1] == ["session"]:
         rest = rest[1:]
-    if rest[:1] != [ON_OVERFLOW]:
-        raise Refused(f"{opening.upper()} is not available to SQL users, except for {ON_OVERFLOW}")
+    name = rest[0] if rest else ""
+    if name not in CHOICES:
+        raise Refused(f"{opening.upper()} is not available to SQL users, except for {' and '.join(CHOICES)}")
     match opening, rest[1:]:
         case "reset", []:
-            return Assignment(ON_OVERFLOW, None)
+            return Assignment(name, None)
         case "set", ["=" | "to", "default"]:
-            return Assignment(ON_OVERFLOW, None)
+            return Assignment(name, None)
         case "set", ["=" | "to", value]:
             text = value[1:-1] if value.startswith("'") else value
-            overflow(text)
-            return Assignment(ON_OVERFLOW, text)
-    raise BadRequest(f"write SET {ON_OVERFLOW} = 'error', 'null' or 'truncate'")
+            choice(name, text)
+            return Assignment(name, text)
+    raise BadRequest(f"write SET {name} = {_either(name)}")
+
+
+def _either(name: str) -> str:
+    *others, last = (f"'{value}'" for value in CHOICES[name])
+    return f"{', '.join(others)} or {last}"

@@ -84,7 +84,7 @@ class AiSide(Protocol):
     """The planner, the operators and the model, as queries see them."""
 
     def plan(
-        self, sql: str, cursor: duckdb.DuckDBPyConnection, parameters: Parameters | None
+        self, sql: str, cursor: duckdb.DuckDBPyConnection, parameters: Parameters | None, dialect: str
     ) -> AiPlan | None:
         """Plan a statement that seems to have AI calls; None where it has none after all."""
         ...
@@ -109,7 +109,7 @@ class Core:
         if checked.kind == "ai":
             if self.ai is None:
                 raise BadRequest("this server runs without a model, so it cannot answer AI calls")
-            plan = self.ai.plan(checked.sql, cursor, parameters)
+            plan = self.ai.plan(checked.sql, cursor, parameters, checked.dialect)
             if plan is not None:
                 return Outline(plan.schema, plan.parameters, update=False, counts=False, eager=False), plan
         return outline(cursor, checked, parameters), None
@@ -129,7 +129,7 @@ class Query:
         user: str = "",
     ) -> None:
         self.id = secrets.token_hex(8)
-        self.record = Record(self.id, checked.sql, tag)
+        self.record = Record(self.id, checked.text, tag)
         self.schema = EMPTY
         self.affected = -1
         self.touched = time.monotonic()

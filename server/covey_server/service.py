@@ -21,6 +21,7 @@ from covey_server.actions import ACTIONS, act
 from covey_server.errors import BadRequest, ServerError, Stopped, Unsupported, status_of
 from covey_server.flightsql import Call, FlightSql, Stream
 from covey_server.framing import Upload, encode_schema, frame_schema
+from covey_server.options import CHOICES
 from covey_server.proto import flight_pb2
 from covey_server.proto import flight_sql_pb2 as sql
 from covey_server.puts import put
@@ -31,6 +32,9 @@ from covey_server.wire import descriptor, flight_info, ticket, unpack
 SERVICE = "arrow.flight.protocol.FlightService"
 TAG = "x-covey-tag"
 """The header by which a client names its runs in `covey_queries`."""
+
+DIALECT_HEADER = "x-covey-dialect"
+"""The header by which a client says the dialect of one call, whatever its session says."""
 
 POLL_SECONDS = 1.0
 """How long PollFlightInfo waits for the end before it reports progress."""
@@ -188,8 +192,9 @@ class FlightService:
         session = self._flight.sessions.find(token, cookie, context.peer())
         if session.id not in (token, cookie):
             await context.send_initial_metadata((("set-cookie", f"{COOKIE}={session.id}"),))
-        tag = headers.get(TAG)
-        return Call(session, tag if isinstance(tag, str) else None)
+        said = {name: text for name, text in headers.items() if isinstance(text, str)}
+        defaults = {name: said[name] for name in CHOICES if name in said}
+        return Call(session, said.get(TAG), defaults=defaults, dialect=said.get(DIALECT_HEADER))
 
     def _unary(
         self, method: Callable[[Call, bytes], Awaitable[bytes]]

@@ -13,16 +13,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import duckdb
 
 from covey_server.errors import BadRequest, NoSuchThing
 from covey_server.results import Rows
-
-if TYPE_CHECKING:
-    # A server without a model starts without the operators.
-    from covey_engine.operators.overflow import Overflow
 
 COOKIE = "arrow_flight_session_id"
 
@@ -163,12 +159,13 @@ class Session:
     """One client's options and open transactions; found by `key`, a token, a cookie or a connection.
 
     user: who shares the device with other users; without a name, the host that the client's connection comes from.
+    options: the checked values of the options that the client has set, by name.
     """
 
     id: str = field(default_factory=lambda: secrets.token_hex(16))
     user: str = ""
     schema: str | None = None
-    on_overflow: Overflow = "error"
+    options: dict[str, str] = field(default_factory=dict)
     transactions: dict[bytes, Transaction] = field(default_factory=dict)
     sql_transaction: Transaction | None = None
     keeps_cookies: bool = False

@@ -28,7 +28,7 @@ class Model:
     now: Progress = field(default_factory=lambda: Progress(0, 0))
 
     def plan(
-        self, _sql: str, _cursor: duckdb.DuckDBPyConnection, _parameters: Parameters | None
+        self, _sql: str, _cursor: duckdb.DuckDBPyConnection, _parameters: Parameters | None, _dialect: str
     ) -> AiPlan | None:
         return self
 

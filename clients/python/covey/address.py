@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 DEFAULT_PORT = 31337
 DEFAULT_URI = f"grpc://127.0.0.1:{DEFAULT_PORT}"
+DIALECTS = ("duckdb", "snowflake", "bigquery")
 SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
 
 

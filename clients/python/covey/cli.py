@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from adbc_driver_manager import Error
 
 from covey import __version__
-from covey.address import DEFAULT_URI, parse_address
+from covey.address import DEFAULT_URI, DIALECTS, parse_address
 from covey.errors import one_line
 from covey.statements import all_statements
 
@@ -69,6 +69,10 @@ def make_parser() -> argparse.ArgumentParser:
 
     shell = commands.add_parser("shell", help="an interactive prompt")
     shell.set_defaults(run=run_shell)
+    for command in (sql, shell):
+        command.add_argument(
+            "--dialect", choices=DIALECTS, help="whose SQL the statements are (default: duckdb)"
+        )
 
     status = commands.add_parser("status", help="what the server is, and what it has been asked lately")
     status.set_defaults(run=run_status)
@@ -139,7 +143,7 @@ def run_sql(options: argparse.Namespace) -> int:
     from covey.connection import connect
     from covey.results import print_result
 
-    with connect(options.uri) as connection:
+    with connect(options.uri, dialect=options.dialect) as connection:
         for statement in statements:
             print_result(connection, statement, options.format)
     return 0
@@ -150,7 +154,7 @@ def run_shell(options: argparse.Namespace) -> int:
     from covey.connection import connect
     from covey.shell import Shell
 
-    with connect(options.uri) as connection:
+    with connect(options.uri, dialect=options.dialect) as connection:
         return Shell(connection, options.uri).run()
 
 

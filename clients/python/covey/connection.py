@@ -16,7 +16,7 @@ from adbc_driver_flightsql import DatabaseOptions
 from adbc_driver_flightsql import connect as open_database
 from adbc_driver_manager import dbapi
 
-from covey.address import DEFAULT_URI, Address, parse_address
+from covey.address import DEFAULT_URI, DIALECTS, Address, parse_address
 from covey.figures import Run, latest_run
 
 Warning = dbapi.Warning
@@ -32,6 +32,9 @@ NotSupportedError = dbapi.NotSupportedError
 Cursor = dbapi.Cursor
 
 TAG_HEADER = f"{DatabaseOptions.RPC_CALL_HEADER_PREFIX.value}x-covey-tag"
+DIALECT_HEADER = f"{DatabaseOptions.RPC_CALL_HEADER_PREFIX.value}ai_dialect"
+OWN_DIALECT = {f"{DatabaseOptions.RPC_CALL_HEADER_PREFIX.value}x-covey-dialect": DIALECTS[0]}
+"""For the client's own statements, whatever the dialect of the connection is."""
 DRIVER_OPTIONS = {
     DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true",
     # One row comes in one message, however long its text is; the driver's own limit is 16 MiB.
@@ -72,8 +75,12 @@ class Connection(dbapi.Connection):
 
         The statement that asks carries a tag of its own, so it never finds itself.
         """
-        with self.cursor(adbc_stmt_kwargs={TAG_HEADER: f"{self.tag}.figures"}) as cursor:
+        with self.own_cursor(f"{self.tag}.figures") as cursor:
             return latest_run(cursor, self.tag)
+
+    def own_cursor(self, tag: str | None = None) -> Cursor:
+        """A cursor for the client's own statements; `tag`: what names them instead of the connection's tag."""
+        return self.cursor(adbc_stmt_kwargs={**OWN_DIALECT, TAG_HEADER: tag or self.tag})
 
 
 def connect(
@@ -82,26 +89,31 @@ def connect(
     tag: str | None = None,
     autocommit: bool = True,
     timeout: float = 5.0,
+    dialect: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Connection:
     """Connect to the server at `uri` (`grpc://host:port`, `grpc+tls://host:port`, or just `host:port`).
 
     `tag` names this connection's statements in the system table `covey_queries` (default: a random one);
-    `timeout` is how long to wait, in seconds, for the address to accept a connection; `options` go to the
-    ADBC driver as they are. Raises ValueError for an address or a tag that cannot be one, and
-    `UnreachableError` where no server listens.
+    `timeout` is how long to wait, in seconds, for the address to accept a connection; `dialect` is that of the
+    statements, `duckdb`, `snowflake` or `bigquery` (default: what the server takes, DuckDB's), until
+    `SET ai_dialect` changes it; `options` go to the ADBC driver as they are. Raises ValueError for an address, a tag
+    or a dialect that cannot be one, and `UnreachableError` where no server listens.
     """
     address = parse_address(uri)
     name = tag or uuid.uuid4().hex
     if not TAG.fullmatch(name):
         raise ValueError(f"{name!r} is not a tag: use 1 to 64 letters, digits, dots, dashes or underscores")
+    if dialect is not None and dialect not in DIALECTS:
+        raise ValueError(f"{dialect!r} is not a dialect: there is {', '.join(DIALECTS)}")
     probe(address, timeout)
     database = open_database(
         address.uri,
         db_kwargs={**DRIVER_OPTIONS, **(options or {})},
     )
     try:
-        connection = adbc_driver_manager.AdbcConnection(database, **{TAG_HEADER: name})
+        headers = {TAG_HEADER: name, **({DIALECT_HEADER: dialect} if dialect is not None else {})}
+        connection = adbc_driver_manager.AdbcConnection(database, **headers)
     except Error:
         database.close()
         raise

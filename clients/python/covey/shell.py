@@ -116,7 +116,7 @@ class Shell:
 
     def describe(self, name: str) -> None:
         """Print the tables, or one table's columns."""
-        with self.connection.cursor() as cursor:
+        with self.connection.own_cursor() as cursor:
             cursor.execute(COLUMNS if name else TABLES, (name,) if name else None)
             shown = print_table(arriving(cursor), make_console())
         if name and not shown:
@@ -124,7 +124,7 @@ class Shell:
 
     def read_names(self) -> None:
         """Learn the names of tables and columns; without them the shell works all the same."""
-        with self.connection.cursor() as cursor:
+        with self.connection.own_cursor() as cursor:
             cursor.execute(NAMES)
             self.names = sorted(str(row[0]) for row in cursor.fetchall())
 
