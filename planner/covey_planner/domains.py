@@ -9,49 +9,57 @@ not ask for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from covey_planner.logical import Argument
-from covey_planner.physical import Domain, TextArgument
+from covey_planner.physical import Domain, Given, Odds, TextArgument
 
 VALUE = "__covey_x"
 
 
 @dataclass(frozen=True)
 class Member:
-    """A member of FROM as SQL."""
+    """A member of FROM as SQL. free: without AI calls, "" for an answer table; odds: what that leaves out."""
 
     sql: str
     relations: frozenset[str]
     names: frozenset[str]
+    free: str = ""
+    odds: tuple[Odds, ...] = ()
 
 
 @dataclass(frozen=True)
 class Extra:
-    """A LEFT, SEMI or ANTI join as SQL; relation: what a LEFT join adds, None for one that only filters."""
+    """A LEFT, SEMI or ANTI join as SQL; relation: what a LEFT join adds, None for one that only filters.
+
+    free: without AI calls, like a member's.
+    """
 
     sql: str
     relation: str | None
     needs: frozenset[str]
     names: frozenset[str]
+    free: str = ""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A predicate that every row of interest satisfies, as SQL."""
+    """A predicate that every row of interest satisfies, as SQL. odds: None where it holds no answers."""
 
     sql: str
     relations: frozenset[str]
     has_subquery: bool = False
+    odds: Odds | None = None
 
 
 @dataclass
 class Rows:
     """What is known of the rows that still matter; grows as answers come in. with_: the WITH clause for a
-    query text.
+    query text; with_free: the same without AI calls, None where nothing is to be estimated.
     """
 
     with_: Callable[[str], str]
+    with_free: Callable[[str], str] | None
     members: list[Member] = field(default_factory=list)
     extras: list[Extra] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
@@ -71,7 +79,7 @@ class Rows:
         links = [
             link for link in [*outer.links, *self.links] if link.relations <= known and not link.has_subquery
         ]
-        return Rows(self.with_, [*members, *self.members], [*extras, *self.extras], links)
+        return Rows(self.with_, self.with_free, [*members, *self.members], [*extras, *self.extras], links)
 
     def component(self, relations: Iterable[str]) -> frozenset[str]:
         """The relations connected with the given ones, by members, predicates and joins."""
@@ -93,6 +101,22 @@ class Rows:
                     found |= together
             if len(found) == before:
                 return frozenset(found)
+
+    def free(self) -> Rows:
+        """The rows before anything is answered."""
+        return Rows(
+            self.with_,
+            None,
+            [replace(member, sql=member.free) for member in self.members if member.free],
+            [replace(extra, sql=extra.free) for extra in self.extras],
+            [link for link in self.links if link.odds is None],
+        )
+
+    def odds(self, component: frozenset[str]) -> tuple[Odds, ...]:
+        """The answers on which the rows of a component depend."""
+        links = (link.odds for link in self.links if link.odds is not None and link.relations <= component)
+        members = (odds for member in self.members if member.relations & component for odds in member.odds)
+        return (*links, *members)
 
     def select(self, columns: Sequence[str], component: frozenset[str]) -> str:
         """`SELECT columns FROM … WHERE …` over a component; predicates without a relation always hold."""
@@ -119,12 +143,32 @@ def key(sql: str) -> str:
 
 def domain(arguments: Sequence[Argument], rows: Rows, exclude: Sequence[str] = ()) -> Domain:
     """The distinct tuples of some arguments. exclude: answer tables whose tuples are not wanted."""
-    component = rows.component(frozenset().union(*(argument.relations for argument in arguments)))
-    return domain_of(arguments, rows.select(values(arguments), component), rows.with_, exclude)
+    component = rows.component(_relations(arguments))
+    inner = rows.select(values(arguments), component)
+    return domain_of(arguments, inner, rows.with_, exclude, given(arguments, rows, component, exclude))
+
+
+def given(
+    arguments: Sequence[Argument], rows: Rows, component: frozenset[str], without: Sequence[str] = ()
+) -> Given | None:
+    """The rows behind some arguments before anything is answered. component: theirs with all answers."""
+    if rows.with_free is None:
+        return None
+    free, relations = rows.free(), _relations(arguments)
+    inner = free.select(values(arguments), free.component(relations))
+    return Given(rows.with_free(inner) + inner, relations, rows.odds(component), tuple(without))
+
+
+def _relations(arguments: Sequence[Argument]) -> frozenset[str]:
+    return frozenset().union(*(argument.relations for argument in arguments))
 
 
 def domain_of(
-    arguments: Sequence[Argument], inner: str, with_: Callable[[str], str], exclude: Sequence[str] = ()
+    arguments: Sequence[Argument],
+    inner: str,
+    with_: Callable[[str], str],
+    exclude: Sequence[str] = (),
+    known: Given | None = None,
 ) -> Domain:
     """The domain over a query that yields the arguments as __covey_x0, __covey_x1, …"""
     count = len(arguments)
@@ -133,11 +177,10 @@ def domain_of(
     sql = f"SELECT DISTINCT {keys} FROM ({inner}) AS __covey_d WHERE {given}"
     for table in exclude:
         same = " AND ".join(f"__covey_e.k{n} = __covey_k.k{n}" for n in range(count))
-        known = f"SELECT 1 FROM {table} AS __covey_e WHERE {same}"
-        sql = f"SELECT * FROM ({sql}) AS __covey_k WHERE NOT EXISTS ({known})"
-    return Domain(
-        with_(sql) + sql, tuple(_texts(argument, n, inner, with_) for n, argument in enumerate(arguments))
-    )
+        there = f"SELECT 1 FROM {table} AS __covey_e WHERE {same}"
+        sql = f"SELECT * FROM ({sql}) AS __covey_k WHERE NOT EXISTS ({there})"
+    texts = tuple(_texts(argument, n, inner, with_) for n, argument in enumerate(arguments))
+    return Domain(with_(sql) + sql, texts, known)
 
 
 def values(arguments: Sequence[Argument]) -> list[str]:
@@ -145,22 +188,30 @@ def values(arguments: Sequence[Argument]) -> list[str]:
     return [f"{argument.sql} AS {VALUE}{n}" for n, argument in enumerate(arguments)]
 
 
-def pairs(
-    anchors: Sequence[Argument], partners: Sequence[Argument], rows: Rows
-) -> tuple[Domain, Domain, str | None]:
-    """Domains of the two sides, and the query of the pairs where a predicate links the sides."""
-    sides = [
-        rows.component(frozenset().union(*(argument.relations for argument in side)))
-        for side in (anchors, partners)
-    ]
+@dataclass(frozen=True)
+class Met:
+    """The two sides of a question about pairs. pairs: the query of the pairs where a predicate links the sides;
+    given: for estimates, None where only answers link them.
+    """
+
+    anchors: Domain
+    partners: Domain
+    pairs: str | None = None
+    given: Given | None = None
+
+
+def pairs(anchors: Sequence[Argument], partners: Sequence[Argument], rows: Rows) -> Met:
+    """Domains of the two sides, and their pairs."""
+    sides = [rows.component(_relations(side)) for side in (anchors, partners)]
     if not sides[0] & sides[1]:
-        return domain(anchors, rows), domain(partners, rows), None
-    component = sides[0]
-    linked = pairs_of(
-        rows.select(values([*anchors, *partners]), component), len(anchors), len(partners), rows.with_
+        return Met(domain(anchors, rows), domain(partners, rows))
+    component, both = sides[0], [*anchors, *partners]
+    linked = pairs_of(rows.select(values(both), component), len(anchors), len(partners), rows.with_)
+    left, right = (
+        domain_of(side, rows.select(values(side), component), rows.with_, known=given(side, rows, component))
+        for side in (anchors, partners)
     )
-    both = [domain_of(side, rows.select(values(side), component), rows.with_) for side in (anchors, partners)]
-    return both[0], both[1], linked
+    return Met(left, right, linked, given(both, rows, component))
 
 
 def pairs_of(inner: str, anchors: int, partners: int, with_: Callable[[str], str]) -> str:

@@ -5,23 +5,25 @@ A block's filters become steps one after another; each leaves answers that the d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from covey_planner.decision import decide
-from covey_planner.domains import Extra, Link, Member, Rows
+from covey_planner.domains import Extra, Link, Member, Rows, values
 from covey_planner.ending import Ending, ending_of
 from covey_planner.errors import Unsupported
 from covey_planner.logical import (
     All,
     Any,
+    Argument,
     Ask,
     Block,
     Call,
     Cheap,
     Condition,
+    Item,
     Logical,
     Mixed,
     Not,
@@ -33,12 +35,13 @@ from covey_planner.logical import (
     relations_of,
 )
 from covey_planner.parse import site_number
-from covey_planner.physical import PhysicalPlan
+from covey_planner.physical import Given, Odds, PhysicalPlan
 from covey_planner.profiles import PromptProfile
 from covey_planner.residual import Answers, Insertion, Rewrites, grouped_query
 from covey_planner.rules.share_documents import documents, same_documents
 from covey_planner.sources import with_clause
 from covey_planner.steps import Steps
+from covey_planner.unanswered import CERTAIN, Unanswered, asked, odds_of
 from covey_planner.volatile import volatile
 
 _MUST = {
@@ -48,12 +51,19 @@ _MUST = {
 }
 
 
-def lower(logical: Logical, tree: exp.Query, profile: PromptProfile, optimize: bool = True) -> PhysicalPlan:
+def lower(
+    logical: Logical,
+    tree: exp.Query,
+    profile: PromptProfile,
+    optimize: bool = True,
+    estimated: bool = False,
+) -> PhysicalPlan:
     """The physical plan of a bound statement.
 
-    optimize: questions on the same documents come together, and a step ends where enough is known.
+    optimize: questions on the same documents come together, and a step ends where enough is known. estimated: with
+    what its estimates need.
     """
-    lowering = _Lowering(logical, tree, profile, optimize)
+    lowering = _Lowering(logical, tree, profile, optimize, estimated)
     for block in logical.blocks:
         lowering.block(block, None)
     return PhysicalPlan(tuple(lowering.steps.done), lowering.rewrites.sql(tree), profile.name)
@@ -76,7 +86,7 @@ class _Frame:
 
     def reach(self, guards: Sequence[Link]) -> Rows:
         """The rows for a domain query: this block's and those around it, under additional conditions."""
-        rows = Rows(self.rows.with_, self.rows.members, self.rows.extras, [*self.rows.links, *guards])
+        rows = replace(self.rows, links=[*self.rows.links, *guards])
         return rows if self.outer is None else rows.inside(self.outer)
 
     @property
@@ -86,10 +96,14 @@ class _Frame:
 
 
 class _Lowering:
-    def __init__(self, logical: Logical, tree: exp.Query, profile: PromptProfile, optimize: bool) -> None:
+    def __init__(
+        self, logical: Logical, tree: exp.Query, profile: PromptProfile, optimize: bool, estimated: bool
+    ) -> None:
+        calls = [call for block in logical.blocks for call in _calls(block)]
         self._tree = tree
         self._optimize = optimize
-        self.steps = Steps(profile, (call for block in logical.blocks for call in _calls(block)))
+        self._free = Unanswered({call.site: call for call in calls}) if estimated else None
+        self.steps = Steps(profile, calls)
         self.rewrites = Rewrites()
         self._aliases = 0
 
@@ -117,17 +131,24 @@ class _Lowering:
 
     def _rows(self, block: Block, source: Source) -> Rows:
         """All rows of the block's FROM."""
-        rows = Rows(lambda text: with_clause(block.ctes, self.rewrites.apply, text))
+        free = self._free
+        rows = Rows(
+            lambda text: with_clause(block.ctes, self.rewrites.apply, text),
+            None if free is None else lambda text: with_clause(block.ctes, free.apply, text),
+        )
         for item in source.items:
-            parts = [self.rewrites.sql(part).strip() for part in (item.first, *item.joins)]
-            sql = " ".join(f"CROSS JOIN {part[1:]}" if part.startswith(",") else part for part in parts)
-            rows.members.append(
-                Member(f"({sql})" if item.joins else sql, item.relations, _names(item.relations))
-            )
+            sql = _member(item, self.rewrites.sql)
+            without = "" if free is None else _member(item, free.sql)
+            parts = (item.first, *item.joins) if free is not None else ()
+            odds = tuple(odds for part in parts for odds in free.left_out(part)) if free is not None else ()
+            rows.members.append(Member(sql, item.relations, _names(item.relations), without, odds))
         for join in source.attached:
-            sql = f"{join.kind} JOIN {self.rewrites.sql(join.table)} ON {self.rewrites.sql(join.on)}"
+            sql, without = (
+                "" if write is None else f"{join.kind} JOIN {write(join.table)} ON {write(join.on)}"
+                for write in (self.rewrites.sql, None if free is None else free.sql)
+            )
             adds = join.relation if join.kind == "LEFT" else None
-            rows.extras.append(Extra(sql, adds, join.needs, _names({join.relation})))
+            rows.extras.append(Extra(sql, adds, join.needs, _names({join.relation}), without))
         return rows
 
     def _filter(
@@ -173,7 +194,10 @@ class _Lowering:
         subquery = any(expr.find(exp.Query) is not None for expr in exprs)
         if any(volatile(expr) is not None or self._open(expr) for expr in exprs):
             return []
-        return [Link(form.format(self._truth(condition)), relations_of(condition), subquery)]
+        odds = None if is_cheap(condition) else odds_of(condition)
+        if odds is not None and "NOT" in form:
+            odds = Odds("not", (odds,))
+        return [Link(form.format(self._truth(condition)), relations_of(condition), subquery, odds)]
 
     def _truth(self, condition: Condition) -> str:
         """A condition as SQL, its calls answered."""
@@ -251,11 +275,13 @@ class _Lowering:
         self.rewrites.sites[call.site] = f"({' AND '.join(conditions)})"
         insertion = Insertion("CROSS", answers, alias, _place(frame, call))
         self.rewrites.insertions.setdefault(frame.block.number, []).append(insertion)
-        frame.rows.members.append(Member(answers.aliased(alias), frozenset({alias}), frozenset({alias})))
+        names, odds = frozenset({alias}), (asked(call),) if self._free is not None else ()
+        frame.rows.members.append(Member(answers.aliased(alias), names, names, odds=odds))
         for number, equality in zip(answers.order, on, strict=True):
-            frame.rows.links.append(Link(equality, call.arguments[number].relations | {alias}))
+            relations = call.arguments[number].relations | {alias}
+            frame.rows.links.append(Link(equality, relations, odds=CERTAIN))
         if answers.everything:
-            frame.rows.links.append(Link(f"{alias}_answer", frozenset({alias})))
+            frame.rows.links.append(Link(f"{alias}_answer", frozenset({alias}), odds=CERTAIN))
 
     def _guards(self, wanted: Sequence[Value]) -> list[Link]:
         """Guards of a call's places; with several places, only what all of them share."""
@@ -265,6 +291,7 @@ class _Lowering:
                 _MUST[guard.must].format(self.rewrites.sql(guard.expr)),
                 guard.relations,
                 guard.expr.find(exp.Query) is not None,
+                self._free.guard(guard) if self._free is not None else None,
             )
             for guard in shared
             if not self._open(guard.expr) and volatile(guard.expr) is None
@@ -349,11 +376,32 @@ class _Lowering:
         def query(columns: Sequence[str]) -> str:
             return grouped_query(self.rewrites, frame.block.select, columns, having)
 
-        return self.steps.grouped(query, frame.rows.with_, call)
+        return self.steps.grouped(query, frame.rows.with_, call, self._before_answers(frame))
+
+    def _before_answers(self, frame: _Frame) -> Callable[[Sequence[Argument]], Given] | None:
+        """The groups before anything is answered, for estimates."""
+        free, with_ = self._free, frame.rows.with_free
+        if free is None or with_ is None:
+            return None
+
+        def given(arguments: Sequence[Argument]) -> Given:
+            text = grouped_query(free, frame.block.select, values(arguments), ())
+            relations = frozenset().union(*(argument.relations for argument in arguments))
+            odds = frame.rows.odds(frame.rows.component(relations))
+            return Given(f"{with_(text)}{text}", relations, odds)
+
+        return given
 
     def _alias(self) -> str:
         self._aliases += 1
         return f"__covey_j{self._aliases - 1}"
+
+
+def _member(item: Item, write: Callable[[exp.Expr], str]) -> str:
+    """A member of FROM as SQL."""
+    parts = [write(part).strip() for part in (item.first, *item.joins)]
+    sql = " ".join(f"CROSS JOIN {part[1:]}" if part.startswith(",") else part for part in parts)
+    return f"({sql})" if item.joins else sql
 
 
 def _names(relations: frozenset[str] | set[str]) -> frozenset[str]:

@@ -62,13 +62,57 @@ class TextArgument:
 
 
 @dataclass(frozen=True)
+class CallKey:
+    """A question as its answers are known by: the same in every statement that asks it of the same columns.
+
+    question: its template with `{0}`, `{1}`, … for documents, of a label question with the labels. arguments: the
+    stored columns as `table.column`, computed ones as SQL.
+    """
+
+    question: str
+    arguments: tuple[str, ...]
+    kind: Kind = "boolean"
+
+
+@dataclass(frozen=True)
+class Odds:
+    """The earlier answers on which it depends whether a row is still there; for estimates.
+
+    kind: "ask", that an answer is true, with its key, the user's hint, and the relations that its anchor and partner
+    are of; "open": it depends on answers in a way that is not known; else a combination of the parts.
+    """
+
+    kind: Literal["ask", "not", "all", "any", "open"]
+    parts: tuple[Odds, ...] = ()
+    key: CallKey | None = None
+    hint: float | None = None
+    anchors: frozenset[str] = frozenset()
+    partners: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Given:
+    """The rows behind a domain or behind pairs as they are before anything is answered; for estimates.
+
+    rows: an AI-free query that yields the arguments as __covey_x0, __covey_x1, …; relations: those the arguments are
+    of; odds: what has to be answered besides; without: answer tables whose tuples are left out.
+    """
+
+    rows: str
+    relations: frozenset[str]
+    odds: tuple[Odds, ...] = ()
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Domain:
     """The distinct argument tuples of one side: sql yields key columns k0, k1, …, one per argument, none
-    NULL.
+    NULL. given: for estimates, where they are wanted.
     """
 
     sql: str
     arguments: tuple[TextArgument, ...]
+    given: Given | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +124,7 @@ class Question:
     only rows with a true answer (enough where NULL and false reject alike), "all" every row. on_true, on_false:
     index of the next question of the step, or -1, or MATCH; the questions of a step are all for labels or none is.
     labels: of kind "label", each with the text by which the model says it, and `end`, the text after any of them.
+    key, hint: what its answers are known by, and the share of true ones that the user expects.
     """
 
     call: str
@@ -91,6 +136,8 @@ class Question:
     kind: Kind = "boolean"
     labels: tuple[tuple[str, str], ...] = ()
     end: str = ""
+    key: CallKey | None = None
+    hint: float | None = None
 
 
 @dataclass(frozen=True)
@@ -110,6 +157,7 @@ class AskStep:
     pairs: str | None = None
     exists: bool = False
     enough: int | None = None
+    pairs_given: Given | None = None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from sqlglot import exp
 from covey_planner import foreign
 from covey_planner.bind import bind
 from covey_planner.errors import BindError, PlanError, Unsupported
+from covey_planner.estimate import Encode, StepEstimate, estimate
 from covey_planner.explain import explain
 from covey_planner.lowering import lower
 from covey_planner.optimize import optimize
@@ -25,6 +26,7 @@ from covey_planner.physical import PhysicalPlan
 from covey_planner.profiles import PromptProfile
 from covey_planner.rules import NEEDED, RULES
 from covey_planner.scope import Catalog, describe
+from covey_planner.statistics import Counting
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,16 @@ class PlanOptions:
     """How to plan. max_context: the model's context in tokens, 0 for unknown.
 
     optimize: without it questions are asked in the order in which they are written, of every row for which they may
-    matter, and none is left out because others have decided; for comparing and for finding faults.
+    matter, and none is left out because others have decided; for comparing and for finding faults. encode: the
+    model's tokens of a fixed text; chunk_tokens: tokens of one of its passes: without them nothing is estimated.
     """
 
     profile: PromptProfile
     dialect: str = "duckdb"
     max_context: int = 0
     optimize: bool = True
+    encode: Encode | None = None
+    chunk_tokens: int = 16_384
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Planned:
     plain statement, its text as the residual. describe_sql: AI-free SQL with the same result columns. tables:
     stored tables and views that an AI statement reads. parameters: keys in binding order (numbers from 0, or
     names), with their types; unbound: no values were given, so the plan serves only to describe. explain: the
-    text of the plan is asked for; text: that text.
+    text of the plan is asked for; text: that text. estimates: what each step will cost, where a plan is explained.
     """
 
     kind: Literal["ai", "plain"]
@@ -63,6 +68,7 @@ class Planned:
     unbound: bool = False
     explain: bool = False
     text: str = ""
+    estimates: tuple[StepEstimate, ...] = ()
 
 
 class _Once:
@@ -78,7 +84,11 @@ class _Once:
 
 
 def plan(
-    sql: str, catalog: Catalog, options: PlanOptions, parameters: Sequence[object] | Mapping[str, object] = ()
+    sql: str,
+    catalog: Catalog,
+    options: PlanOptions,
+    parameters: Sequence[object] | Mapping[str, object] = (),
+    statistics: Counting | None = None,
 ) -> Planned:
     """Plan a statement. Raises PlanError, with one line and a position, for what is wrong with an AI
     statement.
@@ -86,13 +96,17 @@ def plan(
     Without values for its parameters an AI statement is planned with typed NULLs, to be described.
     """
     try:
-        return _plan(sql, catalog, options, parameters)
+        return _plan(sql, catalog, options, parameters, statistics)
     except RecursionError:
         raise Unsupported("the statement is nested too deeply for an AI call in it to be planned") from None
 
 
 def _plan(
-    sql: str, catalog: Catalog, options: PlanOptions, parameters: Sequence[object] | Mapping[str, object]
+    sql: str,
+    catalog: Catalog,
+    options: PlanOptions,
+    parameters: Sequence[object] | Mapping[str, object],
+    statistics: Counting | None,
 ) -> Planned:
     scanned = scan(sql, options.dialect)
     if scanned is None:
@@ -122,7 +136,13 @@ def _plan(
     _name_outputs(statement, [name for name, _ in columns])
     _forget_positions(statement.tree)
     optimized = optimize(logical, RULES if options.optimize else NEEDED)
-    physical = lower(optimized, statement.tree, options.profile, options.optimize)
+    estimated = scanned.explain and statistics is not None and options.encode is not None
+    physical = lower(optimized, statement.tree, options.profile, options.optimize, estimated)
+    estimates: tuple[StepEstimate, ...] = ()
+    if estimated:
+        assert statistics is not None
+        assert options.encode is not None
+        estimates = estimate(physical, statistics, options.encode, options.chunk_tokens)
     return Planned(
         kind="ai",
         physical=physical,
@@ -135,6 +155,7 @@ def _plan(
         unbound=unbound,
         explain=scanned.explain,
         text=explain(physical) if scanned.explain else "",
+        estimates=estimates,
     )
 
 

@@ -16,6 +16,7 @@ from covey_planner.logical import BLOCK, Call
 from covey_planner.parse import site_null, site_number
 from covey_planner.render import render
 from covey_planner.sources import is_comma
+from covey_planner.unanswered import Unanswered
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def insert(select: exp.Select, insertions: Sequence[Insertion]) -> None:
 
 
 def grouped_query(
-    rewrites: Rewrites, select: exp.Select, columns: Sequence[str], having: Sequence[str]
+    rewrites: Rewrites | Unanswered, select: exp.Select, columns: Sequence[str], having: Sequence[str]
 ) -> str:
     """A SELECT up to HAVING, yielding `columns` beside its own list (which GROUP BY may refer to by number).
 
@@ -152,7 +153,8 @@ def grouped_query(
     clause = copy.args.get("having")
     parts = list(clause.this.flatten()) if clause is not None and isinstance(clause.this, exp.And) else []
     parts = parts or ([clause.this] if clause is not None else [])
-    known = [part for part in parts if all(site_number(n) in {None, *rewrites.sites} for n in part.walk())]
+    answered = rewrites.sites if isinstance(rewrites, Rewrites) else ()
+    known = [part for part in parts if all(site_number(n) in {None, *answered} for n in part.walk())]
     conditions = [exp.Paren(this=part.copy()) for part in known] + [exp.Var(this=text) for text in having]
     copy.set("having", exp.Having(this=exp.and_(*conditions, copy=False)) if conditions else None)
     copy.set("expressions", [*copy.expressions, *(exp.Var(this=column) for column in columns)])

@@ -5,12 +5,28 @@ Every figure says whether it is exact. A source never runs the model and answers
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from covey_planner.logical import Argument, Call
-from covey_planner.physical import Kind
+from covey_planner.physical import CallKey, Given, TextArgument
+
+__all__ = [
+    "DEFAULT",
+    "CallKey",
+    "Count",
+    "Counted",
+    "Counting",
+    "KeyOverlap",
+    "Lengths",
+    "Pinned",
+    "Selectivity",
+    "Statistics",
+    "TokenCount",
+    "call_key",
+    "hinted",
+]
 
 
 @dataclass(frozen=True)
@@ -36,6 +52,37 @@ class TokenCount:
     distinct_total: float
     mean: float
     exact: bool
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Tokens of some texts: how many texts, the sum of their lengths, and the sum of the squares of these.
+
+    exact: as they stand in a token column; otherwise estimated from bytes. each: mean tokens over all tuples of a
+    domain, where a text may stand in several; None for the mean over the texts.
+    """
+
+    texts: float
+    total: float
+    squares: float
+    exact: bool
+    each: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """Tokens a text."""
+        return self.total / self.texts if self.texts else 0.0
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The rows behind a domain: how many, how many distinct tuples of arguments without NULL, and of each argument
+    the lengths over the distinct tuples of it and the arguments before it.
+    """
+
+    rows: Count
+    tuples: Count
+    lengths: tuple[Lengths, ...]
 
 
 @dataclass(frozen=True)
@@ -71,19 +118,6 @@ DEFAULT = Selectivity(0.5, 0.05, 0.95, "default")
 def hinted(value: float) -> Selectivity:
     """A user's hint, believed within a factor of two."""
     return Selectivity(value, value / 2, min(2 * value, 1 - (1 - value) / 2), "hint")
-
-
-@dataclass(frozen=True)
-class CallKey:
-    """A question as its answers are known by: the same in every statement that asks it of the same columns.
-
-    question: its template with `{0}`, `{1}`, … for documents, of a label question with the labels. arguments: the
-    stored columns as `table.column`, computed ones as SQL.
-    """
-
-    question: str
-    arguments: tuple[str, ...]
-    kind: Kind = "boolean"
 
 
 def call_key(call: Call) -> CallKey:
@@ -122,6 +156,18 @@ class Statistics(Protocol):
 
     def selectivity(self, key: CallKey, hint: float | None = None) -> Selectivity:
         """The share of true answers: remembered, else from a sample, else the hint, else DEFAULT."""
+        ...
+
+
+class Counting(Statistics, Protocol):
+    """Statistics from which the steps of a physical plan are estimated."""
+
+    def domain(self, given: Given, arguments: Sequence[TextArgument]) -> Counted:
+        """What a domain holds before anything is answered."""
+        ...
+
+    def tuples(self, given: Given) -> Count:
+        """Distinct tuples without NULL of the arguments that some rows yield."""
         ...
 
 
@@ -172,3 +218,22 @@ class Pinned:
     def selectivity(self, key: CallKey, hint: float | None = None) -> Selectivity:
         """As given, else the hint, else DEFAULT."""
         return self.answers.get(key, DEFAULT if hint is None else hinted(hint))
+
+    def domain(self, given: Given, arguments: Sequence[TextArgument]) -> Counted:
+        """As given for the rows and the columns; of a computed text, 100 tokens."""
+        found = [
+            self.tokens(argument.table, argument.column)
+            for argument in arguments
+            if argument.table is not None and argument.column is not None
+        ]
+        most = max((tokens.distinct for tokens in found), default=1000.0)
+        rows = self.queries.get(given.rows, max((tokens.rows for tokens in found), default=1000.0))
+        count = min(rows, most)
+        exact = bool(found) and all(tokens.exact for tokens in found)
+        means = [tokens.mean for tokens in found] or [100.0] * len(arguments)
+        lengths = tuple(Lengths(count, count * mean, count * mean * mean, exact) for mean in means)
+        return Counted(Count(rows, exact), Count(count, exact), lengths)
+
+    def tuples(self, given: Given) -> Count:
+        """As given for the rows."""
+        return self.matching(given.rows)

@@ -15,10 +15,11 @@ from covey_planner.decision import Decision, chain
 from covey_planner.domains import Rows, domain, domain_of, pairs, pairs_of, values
 from covey_planner.ending import Ending
 from covey_planner.logical import Argument, Call
-from covey_planner.physical import MATCH, AskStep, Domain, Question
+from covey_planner.physical import MATCH, AskStep, Domain, Given, Question
 from covey_planner.profiles import PromptProfile
 from covey_planner.prompts import Prompt, filter_prompt, for_labels, join_prompt, spoken_labels
 from covey_planner.residual import Answers
+from covey_planner.statistics import call_key
 
 GroupedQuery = Callable[[Sequence[str]], str]
 """A query over groups that yields the given SELECT list."""
@@ -83,17 +84,29 @@ class Steps:
         """Whether an earlier step holds answers of this question, so that it is asked about other values only."""
         return bool(self._prior(call))
 
-    def grouped(self, query: GroupedQuery, with_: Callable[[str], str], call: Call) -> Answers:
-        """Ask about groups: `query` yields the arguments, one row a group."""
+    def grouped(
+        self,
+        query: GroupedQuery,
+        with_: Callable[[str], str],
+        call: Call,
+        given: Callable[[Sequence[Argument]], Given] | None = None,
+    ) -> Answers:
+        """Ask about groups: `query` yields the arguments, one row a group. given: what estimates need, if wanted."""
         table = self._table()
         anchors, partners = _sides(call)
-        left = domain_of(anchors, query(values(anchors)), with_)
-        right = linked = None
-        if partners:
-            right = domain_of(partners, query(values(partners)), with_)
-            linked = pairs_of(query(values([*anchors, *partners])), len(anchors), len(partners), with_)
+
+        def side(arguments: Sequence[Argument]) -> Domain:
+            known = None if given is None else given(arguments)
+            return domain_of(arguments, query(values(arguments)), with_, known=known)
+
         prompt = self._prompt(call)
-        self.done.append(AskStep(prompt.prefix, (self._question(call, table, True),), left, right, linked))
+        step = AskStep(prompt.prefix, (self._question(call, table, True),), side(anchors))
+        if partners:
+            both = [*anchors, *partners]
+            linked = pairs_of(query(values(both)), len(anchors), len(partners), with_)
+            known = None if given is None else given(both)
+            step = replace(step, partners=side(partners), pairs=linked, pairs_given=known)
+        self.done.append(step)
         return Answers(call, (table,), keys_of(call), True)
 
     def _emit(
@@ -105,14 +118,8 @@ class Steps:
         ending: Ending | None,
     ) -> None:
         anchors, partners = _sides(call)
-        left: Domain
-        right: Domain | None = None
-        linked: str | None = None
-        if partners:
-            left, right, linked = pairs(anchors, partners, rows)
-        else:
-            left = domain(anchors, rows, prior)
-        if ending is None or (ending.exists and linked is not None):
+        met = pairs(anchors, partners, rows) if partners else None
+        if ending is None or (ending.exists and met is not None and met.pairs is not None):
             # Rows with the same anchor may meet different partners: a match of one is none of another.
             ending = Ending()
             questions = [
@@ -120,13 +127,23 @@ class Steps:
                 for question in questions
             ]
         prefix = self._prompt(call).prefix
-        step = AskStep(prefix, tuple(questions), left, right, linked, ending.exists, ending.enough)
+        step = AskStep(
+            prefix,
+            tuple(questions),
+            met.anchors if met is not None else domain(anchors, rows, prior),
+            exists=ending.exists,
+            enough=ending.enough,
+        )
+        if met is not None:
+            step = replace(step, partners=met.partners, pairs=met.pairs, pairs_given=met.given)
         self.done.append(step)
 
     def _question(self, call: Call, table: str, keep_all: bool, decision: Decision | None = None) -> Question:
         on_true, on_false = (decision.on_true, decision.on_false) if decision is not None else (-1, -1)
         suffix = self._prompt(call).suffix
-        question = Question(call.text, suffix, table, "all" if keep_all else "true", on_true, on_false)
+        question = Question(
+            call.text, suffix, table, "all" if keep_all else "true", on_true, on_false, key=call_key(call)
+        )
         if call.kind == "label":
             labels, end = spoken_labels(call.labels, suffix, self._profile)
             return replace(question, kind="label", labels=labels, end=end)

@@ -133,6 +133,11 @@ class TokenLibrary:
         """The slots of keys (V16) in the token column of a stored column as it is; -1 for absent ones."""
         return self._store(table, column).column.find(keys)
 
+    def built(self, table: str, column: str) -> TokenColumn | None:
+        """The token column of a stored column as it is, whatever texts it holds; None where none was ever built."""
+        folder = self.root / _folder_name(table, column) / self.tokenizer.fingerprint
+        return self._store(table, column).column if folder in self._stores or folder.is_dir() else None
+
     def scratch(self, query_id: str) -> ScratchColumn:
         """The token column for texts that a query computes: made on first use, gone when it is closed."""
         with self._lock:

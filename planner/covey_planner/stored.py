@@ -1,0 +1,362 @@
+"""Statistics of stored tables: DuckDB's own and the token columns' in, counts out; never runs the model.
+
+What is small is counted; what is not, as far as a budget of time goes. For the rest DuckDB's estimates are taken, and
+the figures say so. A statement that takes too long is interrupted, except where that would abort a transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from covey_storage.data_files import quoted
+from covey_storage.library import TokenLibrary
+from covey_storage.tokens import TokenColumn
+from numpy.typing import NDArray
+
+from covey_planner.domains import VALUE, key
+from covey_planner.physical import CallKey, Given, TextArgument
+from covey_planner.statistics import (
+    DEFAULT,
+    Count,
+    Counted,
+    KeyOverlap,
+    Lengths,
+    Selectivity,
+    TokenCount,
+    hinted,
+)
+
+T = TypeVar("T")
+
+SECONDS = 0.04
+"""How long all counting for one statement may take."""
+
+_ROWS = 20_000
+_BYTES = 8 << 20
+"""What is counted whatever the budget is: tables of so many rows and bytes of text."""
+
+_SAMPLE = 64
+_BYTES_PER_TOKEN = 4.0
+_SPREAD = 1.5
+"""Mean square of text lengths over the square of their mean, where only their sum is known."""
+
+
+@dataclass
+class StoredStatistics:
+    """Statistics of what one cursor sees; made for one statement. in_transaction: the cursor must not be interrupted.
+
+    answers: what is known of questions asked before.
+    """
+
+    cursor: duckdb.DuckDBPyConnection
+    library: TokenLibrary
+    in_transaction: bool = False
+    answers: Mapping[CallKey, Selectivity] = field(default_factory=dict)
+    left: float = SECONDS
+    _rows: dict[str, Count] = field(default_factory=dict)
+    _stats: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    _ratios: dict[str, float] = field(default_factory=dict)
+    _domains: dict[object, Counted] = field(default_factory=dict)
+
+    def rows(self, table: str) -> Count:
+        """Rows of a table, exact; of a view as of a query."""
+        if table not in self._rows:
+            self._rows[table] = self.matching(f"SELECT 1 FROM {quoted(table)}")
+        return self._rows[table]
+
+    def distinct(self, table: str, column: str) -> Count:
+        """Different values, by the sketch that DuckDB keeps of each column; counted where the table is small."""
+        name, source = quoted(column), quoted(table)
+        rows = self.rows(table).value
+        if rows <= _ROWS and self._text_bytes(table, column, rows) <= _BYTES:
+            found = self._ask(f"SELECT count(DISTINCT {name}) FROM {source}", sure=True)
+            if found is not None:
+                return Count(float(found[0][0]), exact=True)
+        sketch = self._column(table, column).get("approx_unique")
+        return Count(rows if sketch is None else min(float(sketch), rows), exact=False)
+
+    def tokens(self, table: str, column: str) -> TokenCount:
+        """Tokens of a text column: of all texts where the table is small and its token column holds them."""
+        given = Given(f"SELECT {quoted(column)} AS {VALUE}0 FROM {quoted(table)}", frozenset())
+        found = self.domain(given, (TextArgument(column, "", table, column),))
+        lengths, rows, texts = found.lengths[0], found.rows.value, found.tuples.value
+        exact = lengths.exact and found.tuples.exact
+        return TokenCount(rows, texts, lengths.mean * rows, lengths.total, lengths.mean, exact)
+
+    def overlap(self, left: tuple[str, str], right: tuple[str, str]) -> KeyOverlap:
+        """Distinct values and, by how the two ranges overlap, common ones; counted where both tables are small."""
+        ours, theirs = self.distinct(*left), self.distinct(*right)
+        if ours.exact and theirs.exact:
+            one, other = (
+                f"SELECT {quoted(column)} AS v FROM {quoted(table)}" for table, column in (left, right)
+            )
+            common = self._ask(
+                f"SELECT count(DISTINCT a.v) FROM ({one}) a SEMI JOIN ({other}) b ON a.v = b.v", sure=True
+            )
+            if common is not None:
+                return KeyOverlap(ours.value, theirs.value, float(common[0][0]), exact=True)
+        share = min(self._inside(left, right) * ours.value, self._inside(right, left) * theirs.value)
+        return KeyOverlap(ours.value, theirs.value, share, exact=False)
+
+    def matching(self, sql: str) -> Count:
+        """Rows of an AI-free query: counted if that is quick, else estimated by DuckDB."""
+        scanned, estimated, whole = self._outline(sql)
+        if whole or scanned <= _ROWS or not self.in_transaction:
+            sure = whole or scanned <= _ROWS
+            found = self._ask(f"SELECT count(*) FROM ({sql}) AS __covey_q", sure)
+            if found is not None:
+                return Count(float(found[0][0]), exact=True)
+        return Count(estimated, exact=False)
+
+    def selectivity(self, key: CallKey, hint: float | None = None) -> Selectivity:
+        """Remembered, else the hint, else the default."""
+        return self.answers.get(key, DEFAULT if hint is None else hinted(hint))
+
+    def domain(self, given: Given, arguments: Sequence[TextArgument]) -> Counted:
+        """What a domain holds: counted, with the lengths from the token columns, where the tables are small."""
+        place = given.rows, tuple((argument.table, argument.column) for argument in arguments)
+        if place not in self._domains:
+            self._domains[place] = self._count(given, arguments) or self._guess(given, arguments)
+        return self._domains[place]
+
+    def tuples(self, given: Given) -> Count:
+        """Distinct tuples of the arguments: counted where the tables are small, else no more than there are rows."""
+        if self._outline(given.rows)[0] <= _ROWS:
+            count = len(self.cursor.sql(given.rows).columns)
+            found = self._ask(f"SELECT count(*) FROM ({_grouped(given.rows, count)}) AS __covey_q", sure=True)
+            if found is not None:
+                return Count(float(found[0][0]), exact=True)
+        rows = self.matching(given.rows)
+        return Count(rows.value, exact=False)
+
+    def _count(self, given: Given, arguments: Sequence[TextArgument]) -> Counted | None:
+        """Count a domain; None where it is too large."""
+        scanned = self._outline(given.rows)[0]
+        if scanned > _ROWS or not self._few_bytes(arguments, scanned):
+            return None
+        grouped = _grouped(given.rows, len(arguments))
+        found = self._run(grouped, duckdb.DuckDBPyRelation.to_arrow_table, sure=True)
+        if found is None:
+            return None
+        rows = int(found["n"].to_numpy().sum())
+        keys = [_keys(found[f"k{n}"]) for n in range(len(arguments))]
+        lengths = tuple(
+            self._lengths(
+                argument,
+                f"SELECT {VALUE}{n} AS text FROM ({given.rows}) AS __covey_d",
+                keys[n],
+                found[f"b{n}"].to_numpy(),
+                _firsts(keys[: n + 1]),
+            )
+            for n, argument in enumerate(arguments)
+        )
+        return Counted(Count(rows, exact=True), Count(found.num_rows, exact=True), lengths)
+
+    def _lengths(
+        self,
+        argument: TextArgument,
+        source: str,
+        keys: NDArray[np.void],
+        sizes: NDArray[np.int64],
+        chosen: NDArray[np.intp],
+    ) -> Lengths:
+        """Tokens of the chosen texts by their keys; of those that no token column holds, by their sizes in bytes.
+
+        source: a small query that yields the texts.
+        """
+        tokens = np.zeros(len(keys))
+        known = np.zeros(len(keys), np.bool_)
+        column = self._built(argument)
+        if column is not None:
+            slots = column.find(keys)
+            known = slots >= 0
+            tokens[known] = column.lengths[slots[known]]
+        if not known.all():
+            tokens[~known] = sizes[~known] / self._ratio(source)
+        each = float(tokens.mean()) if len(tokens) else 0.0
+        tokens = tokens[chosen]
+        squares = float((tokens * tokens).sum())
+        return Lengths(len(tokens), float(tokens.sum()), squares, bool(known.all()), each)
+
+    def _guess(self, given: Given, arguments: Sequence[TextArgument]) -> Counted:
+        """A domain by DuckDB's estimates."""
+        rows = self.matching(given.rows)
+        distinct = [self._distinct_among(argument, rows.value) for argument in arguments]
+        tuples = min(rows.value, math.prod(distinct))
+        lengths = tuple(
+            self._guessed(argument, given, n, min(rows.value, math.prod(distinct[: n + 1])))
+            for n, argument in enumerate(arguments)
+        )
+        return Counted(rows, Count(tuples, exact=False), lengths)
+
+    def _distinct_among(self, argument: TextArgument, rows: float) -> float:
+        """Different texts among some rows of a column: those expected if each is equally likely in each row."""
+        if argument.table is None or argument.column is None:
+            return rows
+        every, texts = self.rows(argument.table).value, self.distinct(argument.table, argument.column).value
+        if not every or not texts or rows >= every:
+            return min(texts, rows)
+        return texts * (1.0 - float((1.0 - rows / every) ** (every / texts)))
+
+    def _guessed(self, argument: TextArgument, given: Given, number: int, texts: float) -> Lengths:
+        """Lengths of a column's texts by those that are tokenized already, else by their bytes."""
+        column = self._built(argument)
+        if column is not None and len(column):
+            known = column.lengths.astype(np.float64)
+            mean, square = float(known.mean()), float((known * known).mean())
+            return Lengths(texts, texts * mean, texts * square, exact=False)
+        ratio = _BYTES_PER_TOKEN
+        if argument.table is not None and argument.column is not None:
+            ratio = self._ratio(f"SELECT {quoted(argument.column)} AS text FROM {quoted(argument.table)}")
+        mean = self._mean_bytes(argument, given, number) / ratio
+        return Lengths(texts, texts * mean, texts * mean * mean * _SPREAD, exact=False)
+
+    def _mean_bytes(self, argument: TextArgument, given: Given, number: int) -> float:
+        if argument.table is not None and argument.column is not None:
+            total = self._column(argument.table, argument.column).get("total_string_length")
+            rows = self.rows(argument.table).value
+            if total and rows:
+                return float(total) / rows
+        text = f"strlen(CAST({VALUE}{number} AS VARCHAR))"
+        sample = f"SELECT avg({text}) FROM (SELECT * FROM ({given.rows}) LIMIT {_SAMPLE}) AS __covey_s"
+        found = None if self.in_transaction else self._ask(sample)
+        return float(found[0][0]) if found is not None and found[0][0] is not None else 100.0
+
+    def _ratio(self, source: str) -> float:
+        """Bytes a token, by tokenizing a few of the texts that a query yields as `text`."""
+        if source not in self._ratios:
+            text = "left(CAST(text AS VARCHAR), 1000)"
+            sample = f"SELECT {text} FROM ({source}) AS __covey_s WHERE text IS NOT NULL LIMIT 16"
+            texts = [str(row[0]) for row in self._ask(sample, sure=True) or ()]
+            _, ids = self.library.tokenizer.encode_batch(texts)
+            size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+            self._ratios[source] = size / len(ids) if len(ids) else _BYTES_PER_TOKEN
+        return self._ratios[source]
+
+    def _built(self, argument: TextArgument) -> TokenColumn | None:
+        if argument.table is None or argument.column is None:
+            return None
+        return self.library.built(argument.table, argument.column)
+
+    def _few_bytes(self, arguments: Sequence[TextArgument], rows: float) -> bool:
+        stored = [(a.table, a.column) for a in arguments if a.table is not None and a.column is not None]
+        return sum(self._text_bytes(table, column, rows) for table, column in stored) <= _BYTES
+
+    def _text_bytes(self, table: str, column: str, rows: float) -> float:
+        return float(self._column(table, column).get("total_string_length") or 16 * rows)
+
+    def _column(self, table: str, column: str) -> dict[str, Any]:
+        """What DuckDB keeps of a column; nothing of a view's."""
+        place = table, column
+        if place not in self._stats:
+            sql = f"SELECT stats({quoted(column)}) FROM {quoted(table)} LIMIT 1"
+            found = self._ask(sql, sure=True)
+            self._stats[place] = found[0][0] if found and isinstance(found[0][0], dict) else {}
+        return self._stats[place]
+
+    def _inside(self, one: tuple[str, str], other: tuple[str, str]) -> float:
+        """The part of a column's range of numbers that lies in another's; 1 where they are no numbers."""
+        ours, theirs = self._column(*one), self._column(*other)
+        bounds = [stats.get(end) for stats in (ours, theirs) for end in ("min", "max")]
+        if not all(isinstance(bound, int | float) for bound in bounds):
+            return 1.0
+        low, high, their_low, their_high = (float(cast("float", bound)) for bound in bounds)
+        width = high - low
+        overlap = min(high, their_high) - max(low, their_low)
+        if width <= 0:
+            return 1.0 if overlap >= 0 else 0.0
+        return max(0.0, min(1.0, overlap / width))
+
+    def _outline(self, sql: str) -> tuple[float, float, bool]:
+        """Of a query: the most rows that it reads or that DuckDB expects anywhere in it, how many it expects of the
+        query, and whether it yields just the rows of one table.
+        """
+        found = self._ask(f"EXPLAIN (FORMAT json) {sql}", sure=True)
+        nodes = list(_nodes(json.loads(found[0][1]))) if found else []
+        scanned = sum(self._scanned(node) for node in nodes)
+        most = max((_cardinality(node) for node in nodes), default=0.0)
+        *above, last = nodes or [{}]
+        whole = all(node["name"] == "PROJECTION" for node in above) and not _told(last, "Filters")
+        return (
+            max(scanned, most),
+            _cardinality(nodes[0]) if nodes else 0.0,
+            whole and _told(last, "Table") != "",
+        )
+
+    def _scanned(self, node: Mapping[str, Any]) -> float:
+        table = _told(node, "Table").rpartition(".")[2].strip('"')
+        if not table:
+            return 0.0
+        if table not in self._rows:
+            found = self._ask(f"SELECT count(*) FROM {quoted(table)}", sure=True)
+            self._rows[table] = Count(float(found[0][0]) if found else 0.0, exact=found is not None)
+        return self._rows[table].value
+
+    def _ask(self, sql: str, sure: bool = False) -> list[Any] | None:
+        """A small result; None where it takes too long. sure: it takes no time."""
+        return self._run(sql, duckdb.DuckDBPyRelation.fetchall, sure)
+
+    def _run(self, sql: str, fetch: Callable[[duckdb.DuckDBPyRelation], T], sure: bool) -> T | None:
+        if not sure and (self.left <= 0 or self.in_transaction):
+            return None
+        if sure:
+            return fetch(self.cursor.sql(sql))
+        begun = time.perf_counter()
+        timer = threading.Timer(self.left, self.cursor.interrupt)
+        timer.start()
+        try:
+            return fetch(self.cursor.sql(sql))
+        except duckdb.InterruptException:
+            return None
+        finally:
+            timer.cancel()
+            # An interruption that comes late must not meet the next statement.
+            timer.join()
+            self.left -= time.perf_counter() - begun
+
+
+def _grouped(rows: str, count: int) -> str:
+    """The distinct tuples of some rows: keys k0, …, sizes in bytes b0, …, and n, how many rows have each."""
+    names = [f"{VALUE}{n}" for n in range(count)]
+    columns = [f"{key(name)} AS k{n}" for n, name in enumerate(names)]
+    columns += [f"any_value(strlen(CAST({name} AS VARCHAR))) AS b{n}" for n, name in enumerate(names)]
+    given = " AND ".join(f"{name} IS NOT NULL" for name in names)
+    keys = ", ".join(str(n + 1) for n in range(count))
+    select = f"SELECT {', '.join(columns)}, count(*) AS n FROM ({rows}) AS __covey_d WHERE {given}"
+    return f"{select} GROUP BY {keys}"
+
+
+def _keys(column: pa.ChunkedArray) -> NDArray[np.void]:
+    """Keys (BLOB, 16 bytes each) as numpy values."""
+    fixed = column.cast(pa.binary(16)).combine_chunks()
+    return np.frombuffer(fixed.buffers()[1], "V16", len(fixed), fixed.offset * 16)
+
+
+def _firsts(keys: Sequence[NDArray[np.void]]) -> NDArray[np.intp]:
+    """A row of each of the distinct tuples of some keys."""
+    joined = np.stack([column.view("S16") for column in keys], axis=1).view(f"S{16 * len(keys)}")
+    return np.unique(joined.ravel(), return_index=True)[1]
+
+
+def _nodes(plan: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for node in plan:
+        yield node
+        yield from _nodes(node.get("children", ()))
+
+
+def _cardinality(node: Mapping[str, Any]) -> float:
+    text = _told(node, "Estimated Cardinality")
+    return float(text) if text.isdigit() else 0.0
+
+
+def _told(node: Mapping[str, Any], name: str) -> str:
+    return str(node.get("extra_info", {}).get(name, ""))
