@@ -212,7 +212,7 @@ class _SelectBinder:
                 call = self._row_call(node)
                 if call.kind != "boolean":
                     function = self._binder.scan.sites[call.site].function
-                    what = "a number" if call.kind == "score" else "a label"
+                    what = "a label" if call.kind == "label" else "a number"
                     raise BindError(
                         f"{function} gives {what}, which is no condition: compare it", call.position
                     )

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from covey_planner.columns import qualify
 from covey_planner.errors import BindError, PlanError, Position, Unsupported
-from covey_planner.functions import AGGREGATES, CLASSIFY, LABEL, SCORE
+from covey_planner.functions import AGGREGATES, CLASSIFY, COUNT, LABEL, SCORE
 from covey_planner.labels import OPTIONS, Labels, categories, sentiments
 from covey_planner.logical import Argument, Call
 from covey_planner.parse import Scan, Site, site_number
@@ -35,6 +35,8 @@ def bind_call(node: exp.Expr, scan: Scan, scope: Scope, type_of: TypeOf) -> Call
     site = scan.sites[number]
     if node.find_ancestor(exp.Lambda) is not None:
         raise Unsupported(f"{site.function} inside a lambda is not supported", site.position)
+    if site.function in COUNT:
+        return _count(node, site, scan, scope, type_of)
     choosing = site.function in CLASSIFY
     values, options = _split_options(node.expressions, site, OPTIONS if choosing else ())
     labels = None
@@ -47,7 +49,21 @@ def bind_call(node: exp.Expr, scan: Scan, scope: Scope, type_of: TypeOf) -> Call
     anchor = _anchor(options, arguments, site)
     kind: Kind = "label" if labels is not None else "score" if site.function in SCORE else "boolean"
     text, names = scan.sql[site.start : site.end], labels.names if labels is not None else ()
-    return Call(number, text, template, arguments, site.position, anchor, kind, names)
+    share = _selectivity(options.get("selectivity"), scan, site)
+    return Call(number, text, template, arguments, site.position, anchor, kind, names, share)
+
+
+def _count(node: exp.Expr, site: Site, scan: Scan, scope: Scope, type_of: TypeOf) -> Call:
+    """A call that counts the tokens of one value and asks nothing."""
+    number = site_number(node)
+    assert number is not None
+    if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Kwarg | exp.PropertyEQ):
+        raise BindError(
+            f"{site.function} counts the tokens of one text: {site.function}(column)", site.position
+        )
+    argument = _argument(node.expressions[0], 0, site, scan, scope, type_of)
+    text = scan.sql[site.start : site.end]
+    return Call(number, text, Template((0,)), (argument,), site.position, kind="count")
 
 
 def _split_options(
@@ -74,15 +90,27 @@ def _split_options(
                     f"{site.function} has no option {name!r} (there is {', '.join(known)})",
                     _at(pair, site),
                 )
-            elif name == "selectivity" and not _is_share(pair.expression):
-                raise BindError("selectivity is a number from 0 to 1", _at(pair, site))
             else:
                 options[name] = pair.expression
     return values, options
 
 
-def _is_share(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal) and not node.is_string and 0 <= float(node.this) <= 1
+def _selectivity(option: exp.Expr | None, scan: Scan, site: Site) -> float | None:
+    """The share of true answers that an option says; None without one, or for a parameter without a value."""
+    if option is None:
+        return None
+    node = option
+    while isinstance(node, exp.Paren | exp.Cast):
+        node = node.this
+    if scan.unbound and isinstance(node, exp.Null):
+        return None
+    try:
+        share = float(node.this) if isinstance(node, exp.Literal) else -1.0
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise BindError("selectivity is a number from 0 to 1", _at(option, site))
+    return share
 
 
 def _template(values: list[exp.Expr], site: Site) -> tuple[Template, list[exp.Expr]]:

@@ -26,6 +26,10 @@ def explain(plan: PhysicalPlan) -> str:
 
 
 def _step(number: int, step: AskStep) -> Iterator[str]:
+    if step.questions[0].kind == "count":
+        yield f"step {number}: count the tokens of {_arguments(step.anchors)} -> {step.questions[0].answers}"
+        yield f"  texts: {step.anchors.sql}"
+        return
     if step.partners is None:
         yield f"step {number}: ask about {_arguments(step.anchors)}"
     else:

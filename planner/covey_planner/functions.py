@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-MENTION = re.compile(r"\bAI\s*(?:\.\s*[A-Z_]+|_[A-Z_]+)\s*\(", re.IGNORECASE)
+MENTION = re.compile(r"\b(?:AI\s*(?:\.\s*|_)|CORTEX\s*\.\s*)[A-Z_0-9]+\s*\(", re.IGNORECASE)
 """Text without a match calls no AI function; a match may still be inside a string or a comment."""
 
 BOOLEAN = frozenset({"AI_FILTER", "AI.IF"})
@@ -22,14 +22,23 @@ CLASSIFY = frozenset({"AI_CLASSIFY", "AI.CLASSIFY"})
 LABEL = CLASSIFY | {"AI_SENTIMENT"}
 """Answered by one of some labels."""
 
+COUNT = frozenset({"AI_COUNT_TOKENS", "AI.COUNT_TOKENS"})
+"""Answered by the tokenizer alone: how many tokens a text has."""
+
 _ASK = "ask yes/no questions with AI_FILTER instead"
+_CUT = "select rows with AI_FILTER and cut the text with regexp_extract instead"
 _LIST = "aggregate the rows that AI_FILTER selects with string_agg or list instead"
 GENERATING: Mapping[str, str] = {
     "AI_COMPLETE": _ASK,
     "AI_GENERATE": _ASK,
-    "AI_EXTRACT": "select rows with AI_FILTER and cut the text with regexp_extract instead",
+    "AI_GEN": _ASK,
+    "AI_QUERY": _ASK,
+    "AI_EXTRACT": _CUT,
     "AI_MAP": _ASK,
     "AI_TRANSLATE": _ASK,
+    "AI_FIX_GRAMMAR": _ASK,
+    "AI_MASK": _CUT,
+    "AI_REDACT": _CUT,
     "AI_AGG": _LIST,
     "AI_SUMMARIZE_AGG": _LIST,
     "AI_SUMMARIZE": _LIST,
@@ -41,21 +50,47 @@ GENERATING: Mapping[str, str] = {
     "AI.GENERATE_INT": _ASK,
     "AI.GENERATE_DOUBLE": _ASK,
     "AI.GENERATE_TABLE": _ASK,
-    "AI.EXTRACT": "select rows with AI.IF and cut the text with regexp_extract instead",
+    "AI.EXTRACT": _CUT,
     "AI.MAP": _ASK,
     "AI.AGG": _LIST,
+    "AI.SUMMARIZE": _LIST,
+    "AI.TRANSLATE": _ASK,
+    "CORTEX.COMPLETE": _ASK,
+    "CORTEX.TRY_COMPLETE": _ASK,
+    "CORTEX.FINETUNE": "the pinned model is used as it is",
+    "CORTEX.EXTRACT_ANSWER": _CUT,
+    "CORTEX.PARSE_DOCUMENT": "load the parsed documents as a table instead",
+    "CORTEX.SUMMARIZE": _LIST,
+    "CORTEX.TRANSLATE": _ASK,
 }
 """Functions whose answer is text to be generated, and what to use instead."""
 
-_FILTER = "use AI_FILTER"
-NOT_YET: Mapping[str, str] = {
-    "AI_COUNT_TOKENS": "use length",
+_FILTER = "use AI_FILTER to select or AI_SCORE to rank"
+_SENTIMENT = "use AI_SENTIMENT(text)"
+_COUNT = "use AI_COUNT_TOKENS(text)"
+OTHERS: Mapping[str, str] = {
     "AI_SIMILARITY": _FILTER,
     "AI_EMBED": _FILTER,
+    "AI_RANK": _FILTER,
+    "AI_ANALYZE_SENTIMENT": _SENTIMENT,
+    "AI_FORECAST": "use SQL's regr_slope and regr_intercept",
+    "AI.SIMILARITY": _FILTER,
+    "AI.EMBED": _FILTER,
+    "AI.SEARCH": _FILTER,
+    "AI.GENERATE_EMBEDDING": _FILTER,
+    "AI.FORECAST": "use SQL's regr_slope and regr_intercept",
+    "CORTEX.CLASSIFY_TEXT": "use AI_CLASSIFY(text, ['label', …])",
+    "CORTEX.COUNT_TOKENS": _COUNT,
+    "CORTEX.EMBED_TEXT_768": _FILTER,
+    "CORTEX.EMBED_TEXT_1024": _FILTER,
+    "CORTEX.ENTITY_SENTIMENT": "use AI_SENTIMENT(text), or one AI_CLASSIFY an aspect,",
+    "CORTEX.SEARCH_PREVIEW": _FILTER,
+    "CORTEX.SENTIMENT": _SENTIMENT,
+    "CORTEX.SPLIT_TEXT_RECURSIVE_CHARACTER": "use string_split",
 }
-"""Functions that are not answered yet, and what comes nearest."""
+"""Other systems' functions that are not answered here, and what comes nearest."""
 
-KNOWN = BOOLEAN | SCORE | LABEL | GENERATING.keys() | NOT_YET.keys()
+KNOWN = BOOLEAN | SCORE | LABEL | COUNT | GENERATING.keys() | OTHERS.keys()
 
 AGGREGATES = frozenset(
     [

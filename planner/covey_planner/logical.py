@@ -46,6 +46,7 @@ class Call:
     """An AI call site. anchor: the relation that must be the anchor of a join, where an option pins it.
 
     kind: what its answer is; labels: those of which a label's is one, "" for a parameter without a value.
+    selectivity: the share of true answers that an option says, 0 to 1; a hint, no part of the question.
     """
 
     site: int
@@ -56,6 +57,7 @@ class Call:
     anchor: str | None = None
     kind: Kind = "boolean"
     labels: tuple[str, ...] = ()
+    selectivity: float | None = None
 
     @cached_property
     def identity(self) -> tuple[object, ...]:

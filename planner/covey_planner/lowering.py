@@ -338,7 +338,7 @@ class _Lowering:
         """Note where a question's answers are looked up, and where the residual finds them joined in."""
         call, alias = group[0].call, self._alias()
         joined = call.relations <= frame.source.relations and frame.insertable
-        text = self._lookup(answers, alias) if not joined or call.kind != "score" else ""
+        text = answers.value(alias)
         self.rewrites.sites.update({value.call.site: text for value in group})
         if not joined:
             return
@@ -350,18 +350,8 @@ class _Lowering:
         """Answers about groups: one step a question, looked up by group."""
         for group in _same_calls(wanted):
             answers = self._grouped(frame, group[0].call, self._guards(group))
-            text = self._lookup(answers, self._alias())
+            text = answers.value(self._alias())
             self.rewrites.sites.update({value.call.site: text for value in group})
-
-    def _lookup(self, answers: Answers, alias: str) -> str:
-        """An answer as a value where no answer table is joined in."""
-        if answers.call.kind == "score":
-            raise Unsupported(
-                f"{answers.call.text.partition('(')[0].strip()} at this place is not supported; "
-                "compute it in a subquery first",
-                answers.call.position,
-            )
-        return answers.value(alias)
 
     def _grouped(self, frame: _Frame, call: Call, guards: Sequence[Link]) -> Answers:
         """A question about groups: its domain is the SELECT itself, up to HAVING."""

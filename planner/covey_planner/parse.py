@@ -18,11 +18,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from covey_planner.dialects import parse_error, to_duckdb
 from covey_planner.errors import BindError, ParseError, Position, Unsupported
-from covey_planner.functions import GENERATING, KNOWN, LABEL, MENTION, NOT_YET, SCORE
+from covey_planner.functions import COUNT, GENERATING, KNOWN, LABEL, MENTION, OTHERS, SCORE
 from covey_planner.parameters import Placeholder, find_placeholders
 
 SITE = "__covey_call_"
-_TYPES = {"b": "BOOLEAN", "d": "DOUBLE", "v": "VARCHAR"}
+_TYPES = {"b": "BOOLEAN", "d": "DOUBLE", "v": "VARCHAR", "i": "BIGINT"}
 RESERVED = "__covey_"
 _EXPLAIN = re.compile(
     r"\A(\s*)EXPLAIN\b(?:\s*(ANALYZE\b|VERBOSE\b|\([^)]*\)(?=\s*(?:SELECT|WITH|FROM)\b)))?", re.IGNORECASE
@@ -123,7 +123,8 @@ def site_number(node: exp.Expr) -> int | None:
 
 def site_name(number: int, function: str) -> str:
     """What the call at a site is named in the tree: its number, and a letter for the type of its answer."""
-    return f"{SITE}{number}{'d' if function in SCORE else 'v' if function in LABEL else 'b'}"
+    letter = "d" if function in SCORE else "v" if function in LABEL else "i" if function in COUNT else "b"
+    return f"{SITE}{number}{letter}"
 
 
 def site_null(node: exp.Expr) -> str:
@@ -282,15 +283,26 @@ def _find_sites(sql: str, tokens: Sequence[Token]) -> tuple[list[Token], tuple[S
 
 
 def _function_name(tokens: Sequence[Token], at: int) -> tuple[str, int]:
-    """The AI function called at a token and how many tokens its name takes; ("", 0) where none is."""
-    token = tokens[at]
-    if token.token_type == TokenType.IDENTIFIER or token.text[:2].upper() != "AI":
+    """The AI function called at a token and how many tokens its name takes; ("", 0) where none is.
+
+    A schema in which other systems, or a tool's generated SQL, look for it belongs to its name.
+    """
+    if tokens[at].text[:2].upper() not in _BEGINNINGS or (at and tokens[at - 1].token_type == TokenType.DOT):
         return "", 0
-    for name, width in ((token.text, 1), ("".join(t.text for t in tokens[at : at + 3]), 3)):
-        opens = at + width < len(tokens) and tokens[at + width].token_type == TokenType.L_PAREN
-        if opens and name.upper() in KNOWN and (at == 0 or tokens[at - 1].token_type != TokenType.DOT):
-            return name.upper(), width
+    texts = [token.text.upper() for token in tokens[at : at + 8]]
+    for schema in _SCHEMAS:
+        start = len(schema)
+        if tuple(texts[:start]) != schema or tokens[at + start].token_type == TokenType.IDENTIFIER:
+            continue
+        for width in (1, 3):
+            name = "".join(texts[start : start + width])
+            if name in KNOWN and texts[start + width : start + width + 1] == ["("]:
+                return name, start + width
     return "", 0
+
+
+_SCHEMAS = ((), ("MAIN", "."), ("CORTEX", "."), ("SNOWFLAKE", "."), ("SNOWFLAKE", ".", "CORTEX", "."))
+_BEGINNINGS = frozenset({"AI", "MA", "CO", "SN"})
 
 
 def _check_function(name: str, position: Position) -> None:
@@ -299,8 +311,8 @@ def _check_function(name: str, position: Position) -> None:
             f"{name} generates text, which is not supported by a prefill-only engine; {GENERATING[name]}",
             position,
         )
-    if name in NOT_YET:
-        raise Unsupported(f"{name} is not supported yet; {NOT_YET[name]} instead", position)
+    if name in OTHERS:
+        raise Unsupported(f"{name} is not supported; {OTHERS[name]} instead", position)
 
 
 def _tokenize(text: str, dialect: str) -> list[Token]:

@@ -42,8 +42,8 @@ class PartnerText:
 
 Segment = Text | AnchorText | PartnerText
 
-Kind = Literal["boolean", "score", "label"]
-"""What an answer is: true or false, the probability of true, one of some labels."""
+Kind = Literal["boolean", "score", "label", "count"]
+"""What an answer is: true or false, the probability of true, one of some labels, how many tokens a text has."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ class Question:
     """One AI call site: its prompt after the shared prefix, and the answer table it fills.
 
     answers: name of the table to create, columns k0, k1, … (the anchor's keys, then the partner's) and
-    `answer`: BOOLEAN, DOUBLE (the probability of yes) or VARCHAR (one of the labels) by kind. keep: "true" stores
-    only rows with a true answer (enough where NULL and false reject alike), "all" every row. on_true, on_false:
+    `answer`: BOOLEAN, DOUBLE (the probability of yes), VARCHAR (one of the labels) or BIGINT by kind. keep: "true"
+    stores only rows with a true answer (enough where NULL and false reject alike), "all" every row. on_true, on_false:
     index of the next question of the step, or -1, or MATCH; the questions of a step are all for labels or none is.
     labels: of kind "label", each with the text by which the model says it, and `end`, the text after any of them.
     key, hint: what its answers are known by, and the share of true ones that the user expects.
@@ -144,10 +144,10 @@ class Question:
 class AskStep:
     """Put questions to every anchor (filter), or to pairs of anchors and partners (join).
 
-    prefix: the segments all questions begin with. pairs: a query yielding the anchor's keys a0, a1, … and the
-    partner's keys p0, p1, … of the pairs that survived everything cheaper; None asks every pair of the two
-    domains. exists: once a pair matches, the other pairs of its anchor need not be asked. enough: so many matches
-    are needed, or as many as there are; None for all.
+    prefix: the segments all questions begin with; none where the one question is of kind "count", which the tokenizer
+    answers. pairs: a query yielding the anchor's keys a0, a1, … and the partner's keys p0, p1, … of the pairs that
+    survived everything cheaper; None asks every pair of the two domains. exists: once a pair matches, the other pairs
+    of its anchor need not be asked. enough: so many matches are needed, or as many as there are; None for all.
     """
 
     prefix: tuple[Segment, ...]

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from covey_planner.domains import key
 from covey_planner.logical import BLOCK, Call
+from covey_planner.lookup import lookup
 from covey_planner.parse import site_null, site_number
 from covey_planner.render import render
 from covey_planner.sources import is_comma
@@ -69,6 +70,9 @@ class Answers:
             found = f"({own}) IN (SELECT {names} FROM {self.aliased(alias)} WHERE {alias}_answer = {{0}})"
             texts = [f"'{label}'" for label in (name.replace("'", "''") for name in self.call.labels)]
             return f"CASE {' '.join(f'WHEN {found.format(text)} THEN {text}' for text in texts)} END"
+        if self.call.kind in ("score", "count"):
+            columns = [f"{alias}_{n}" for n in range(len(self.order))]
+            return lookup(self.aliased(alias), columns, f"{alias}_answer", self.keys)
         true, false = self.is_answer(True, alias), self.is_answer(False, alias)
         return f"CASE WHEN {true} THEN TRUE WHEN {false} THEN FALSE END"
 

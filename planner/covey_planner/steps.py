@@ -157,6 +157,8 @@ class Steps:
         return self._uses[_question(call)] > 1
 
     def _prompt(self, call: Call) -> Prompt:
+        if call.kind == "count":
+            return Prompt((), ())
         anchors, partners = call.sides
         profile = for_labels(self._profile) if call.kind == "label" else self._profile
         if partners:

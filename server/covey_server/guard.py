@@ -176,7 +176,7 @@ def _has_ai_call(tokens: Sequence[Token]) -> bool:
             continue
         if (token.text.startswith("ai_") or token.text == "prompt") and following.text == "(":
             return True
-        if token.text == "ai" and following.text == ".":
+        if token.text in ("ai", "cortex") and following.text == ".":
             return True
     return False
 

@@ -78,3 +78,58 @@ SELECT id, AI_CLASSIFY(body, ['a', 'b']), AI_SCORE('Is it?', body) FROM docs WHE
 
 -- label of a number
 SELECT id, AI_CLASSIFY(CAST(id AS VARCHAR), ['even', 'odd']) FROM docs WHERE id < 20
+
+-- scores of groups
+SELECT lang, AI_SCORE('Is it?', lang), AI_SCORE('Is it?', max(body)) FROM docs GROUP BY lang
+
+-- scores of groups in HAVING and ORDER BY
+SELECT lang, count(*) FROM docs GROUP BY lang HAVING AI_SCORE('Is it?', min(body)) > 0.1
+ORDER BY AI_SCORE('Is it?', lang)
+
+-- scores of one group
+SELECT AI_SCORE('Is it?', max(body)) > 0.5, count(*) FROM docs
+
+-- score of the row outside
+SELECT id FROM docs d WHERE EXISTS (SELECT 1 FROM terms t WHERE AI_SCORE('Is it long?', d.body) > 0.5 AND t.id < 2)
+
+-- score in a scalar subquery
+SELECT id, (SELECT max(AI_SCORE('Is it?', d.body) + t.id) FROM terms t WHERE t.id < 3) FROM docs d
+
+-- score in a subquery of the SELECT list
+SELECT t.id, (SELECT avg(AI_SCORE('Is it?', d.body)) FROM docs d WHERE d.id % 7 = t.id) FROM terms t
+
+-- score beside a positional join
+SELECT a.id, AI_SCORE('Is it long?', a.body) FROM docs a POSITIONAL JOIN terms
+
+-- a score guards a score
+SELECT id, CASE WHEN AI_SCORE('Is it long?', body) > 0.5 THEN AI_SCORE('Is it short?', body) END FROM docs
+
+-- tokens
+SELECT id, AI_COUNT_TOKENS(body), AI_COUNT_TOKENS(upper(body) || lang), AI_COUNT_TOKENS('four') FROM docs
+
+-- tokens in WHERE
+SELECT id FROM docs WHERE AI_COUNT_TOKENS(body) BETWEEN 3 AND 17 OR AI_COUNT_TOKENS(lang) = 1 AND id > 10
+
+-- tokens aggregated
+SELECT lang, sum(AI_COUNT_TOKENS(body)), max(AI_COUNT_TOKENS(body)) - min(AI_COUNT_TOKENS(body)) FROM docs GROUP BY lang
+
+-- tokens of groups
+SELECT lang, AI_COUNT_TOKENS(max(body)) FROM docs GROUP BY lang HAVING AI_COUNT_TOKENS(lang) < 100
+
+-- tokens as a key
+SELECT AI_COUNT_TOKENS(body) AS n, count(*) FROM docs GROUP BY n ORDER BY n
+
+-- tokens in windows and QUALIFY
+SELECT id, sum(AI_COUNT_TOKENS(body)) OVER (ORDER BY id) FROM docs QUALIFY AI_COUNT_TOKENS(body) > 2
+
+-- tokens beside questions
+SELECT id, AI_COUNT_TOKENS(body), AI_SCORE('Is it?', body) FROM docs WHERE AI_FILTER('Is it long?', body)
+
+-- tokens of the row outside
+SELECT id FROM docs d WHERE EXISTS (SELECT 1 FROM terms t WHERE AI_COUNT_TOKENS(t.name) < AI_COUNT_TOKENS(d.body))
+
+-- tokens of two relations
+SELECT d.id, t.id, AI_COUNT_TOKENS(d.body || t.name) FROM docs d JOIN terms t ON t.id = d.id % 7
+
+-- tokens alone
+SELECT AI_COUNT_TOKENS('some words')

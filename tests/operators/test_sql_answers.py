@@ -11,7 +11,7 @@ import duckdb
 import pytest
 from covey_engine.operators.errors import ContextOverflow, RowFailed
 from covey_engine.operators.executor import Executor
-from covey_planner.errors import BindError, Unsupported
+from covey_planner.errors import BindError
 from covey_planner.physical import AnchorText, Text
 from covey_planner.plan import Planned
 from covey_planner.profiles import PromptProfile, load_profile
@@ -76,10 +76,14 @@ def oracle(tokenizer: Tokenizer, profile: PromptProfile) -> Run:
             text, ("positive", "negative", "neutral", "mixed"), "What is the sentiment of the text?"
         )
 
+    def ai_count_tokens(text: str | None) -> int | None:
+        return None if text is None else len(tokenizer.encode(text))
+
     for function, arguments, kind in (
         (ai_filter, ["VARCHAR", "VARCHAR"], "BOOLEAN"),
         (ai_score, ["VARCHAR", "VARCHAR"], "DOUBLE"),
         (ai_sentiment, ["VARCHAR"], "VARCHAR"),
+        (ai_count_tokens, ["VARCHAR"], "BIGINT"),
     ):
         connection.create_function(function.__name__, function, arguments, kind, null_handling="special")  # type: ignore[arg-type]
     connection.create_function(
@@ -214,16 +218,37 @@ def test_long_labels_count_as_part_of_the_prompt(executor: Executor, engine: Fak
         covey(f"SELECT AI_CLASSIFY(body, ['a', '{'b' * 300}']) FROM docs")
 
 
-@pytest.mark.parametrize(
-    ("sql", "message"),
-    [
-        ("SELECT lang, AI_SCORE('Is it?', lang) FROM docs GROUP BY lang", "compute it in a subquery first"),
-        (
-            "SELECT id FROM docs d WHERE EXISTS (SELECT 1 FROM terms t WHERE AI_SCORE('Is it?', d.body) > 0.5)",
-            "compute it in a subquery first",
-        ),
-    ],
-)
-def test_places_without_a_score(sql: str, message: str, planned: Callable[..., Planned]) -> None:
-    with pytest.raises(Unsupported, match=message):
-        planned(sql)
+def test_counting_tokens_asks_the_model_nothing(covey: Run, engine: FakeEngine) -> None:
+    sql = (
+        "SELECT id, AI_COUNT_TOKENS(body), AI_COUNT_TOKENS(upper(body)) FROM docs WHERE AI_COUNT_TOKENS(body) > 5"
+        " AND AI_COUNT_TOKENS(body) < AI_COUNT_TOKENS(body || lang)"
+    )
+    assert covey(sql)
+    assert engine.orders == []
+    wide = "SELECT AI_COUNT_TOKENS(repeat(body, 2000)) AS n FROM docs WHERE body IS NOT NULL"
+    engine._context_length = 700
+    assert max(n for (n,) in covey(wide)) > 700
+
+
+def test_token_counts_decide_who_is_asked(covey: Run, engine: FakeEngine, oracle: Run) -> None:
+    sql = "SELECT id FROM docs WHERE AI_FILTER('Is it long?', body) AND AI_COUNT_TOKENS(body) < 18"
+    assert covey(sql) == oracle(sql)
+    (order,) = engine.orders
+    few = "SELECT DISTINCT body FROM docs WHERE AI_COUNT_TOKENS(body) < 18"
+    assert order.items == len(oracle(few)) < len(oracle("SELECT DISTINCT body FROM docs"))
+
+
+def test_a_score_decides_who_is_asked(covey: Run, engine: FakeEngine) -> None:
+    sql = "SELECT CASE WHEN AI_SCORE('Is it long?', body) > 0.9 THEN AI_FILTER('Is it short?', body) END FROM docs"
+    covey(sql)
+    first, second = engine.orders
+    assert 0 < second.items < first.items
+
+
+def test_the_announced_type_of_a_count(
+    executor: Executor, planned: Callable[..., Planned], cursor: Any
+) -> None:
+    result = start(executor, planned("SELECT AI_COUNT_TOKENS(body) AS n FROM docs"), cursor)
+    assert result.schema.names == ["n"]
+    assert [str(kind) for kind in result.schema.types] == ["int64"]
+    assert all(batch.schema == result.schema for batch in result.batches)

@@ -122,7 +122,7 @@ SELECT AI_EXTRACT(body, ['a']) FROM tickets
 -> Unsupported: AI_EXTRACT generates text, which is not supported by a prefill-only engine; select rows with AI_FILTER and cut the text with regexp_extract instead (line 1:8)
 
 SELECT id FROM tickets ORDER BY AI_SIMILARITY(body, title)
--> Unsupported: AI_SIMILARITY is not supported yet; use AI_FILTER instead (line 1:33)
+-> Unsupported: AI_SIMILARITY is not supported; use AI_FILTER to select or AI_SCORE to rank instead (line 1:33)
 
 SELECT AI_CLASSIFY(body) FROM tickets
 -> BindError: AI_CLASSIFY needs its labels: AI_CLASSIFY(column, ['first', 'second']) (line 1:8)
@@ -174,9 +174,6 @@ SELECT id FROM tickets WHERE AI_CLASSIFY(body, ['a', 'b'])
 
 SELECT id FROM tickets WHERE note = 'x' OR NOT AI_SCORE('a?', body)
 -> BindError: AI_SCORE gives a number, which is no condition: compare it (line 1:48)
-
-SELECT note, AI_SCORE('a?', note) FROM tickets GROUP BY note
--> Unsupported: AI_SCORE at this place is not supported; compute it in a subquery first (line 1:14)
 
 SELECT AI_SCORE(body) FROM tickets
 -> BindError: the question of AI_SCORE must be a string literal: AI_SCORE('question', column) or AI_SCORE(PROMPT('… {0} …', column)) (line 1:17)
@@ -291,3 +288,27 @@ SELECT AI_FILTER('a?', COLUMNS('b.*')) FROM tickets
 
 SELECT id FROM tickets WHERE AI_FILTER(PROMPT('is it {٠}', body))
 -> BindError: template character 7: '{' belongs to no placeholder; write {{ for a literal brace (line 1:30)
+
+SELECT snowflake.cortex.complete('m', body) FROM tickets
+-> Unsupported: CORTEX.COMPLETE generates text, which is not supported by a prefill-only engine; ask yes/no questions with AI_FILTER instead (line 1:8)
+
+SELECT CORTEX.SENTIMENT(body) FROM tickets
+-> Unsupported: CORTEX.SENTIMENT is not supported; use AI_SENTIMENT(text) instead (line 1:8)
+
+SELECT AI_QUERY('m', body) FROM tickets
+-> Unsupported: AI_QUERY generates text, which is not supported by a prefill-only engine; ask yes/no questions with AI_FILTER instead (line 1:8)
+
+SELECT AI_COUNT_TOKENS('llama', body) FROM tickets
+-> BindError: AI_COUNT_TOKENS counts the tokens of one text: AI_COUNT_TOKENS(column) (line 1:8)
+
+SELECT AI_COUNT_TOKENS(raw) FROM tickets
+-> BindError: argument 0 of AI_COUNT_TOKENS: raw is BLOB, which cannot be asked about as text (line 1:24)
+
+SELECT id FROM tickets WHERE AI_COUNT_TOKENS(body)
+-> BindError: AI_COUNT_TOKENS gives a number, which is no condition: compare it (line 1:30)
+
+SELECT id FROM tickets WHERE main.AI_FILTER('a?', bdy)
+-> BindError: no column 'bdy' (there is body) (line 1:51)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', body, {'selectivity': '1.5'})
+-> BindError: selectivity is a number from 0 to 1 (line 1:68)

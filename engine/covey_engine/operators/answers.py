@@ -18,7 +18,12 @@ from covey_engine.operators.subjects import Subjects
 NOT_ASKED, FALSE, TRUE, NULL = np.int8(0), np.int8(1), np.int8(2), np.int8(3)
 """What is known of one question about one item; a score or a label that is known is TRUE."""
 
-TYPES: Mapping[Kind, pa.DataType] = {"boolean": pa.bool_(), "score": pa.float64(), "label": pa.string()}
+TYPES: Mapping[Kind, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "score": pa.float64(),
+    "label": pa.string(),
+    "count": pa.int64(),
+}
 """The type of answers by kind."""
 BLOCK = 1 << 20
 """Items written together; bounds the keys that are in memory at once."""
@@ -28,8 +33,8 @@ BLOCK = 1 << 20
 class Found:
     """What is known of one question.
 
-    states: int8 [items]; values: float64 [items], the probability of yes (score) or the number of the label; empty
-    for a boolean.
+    states: int8 [items]; values: float64 [items], the probability of yes (score), the number of the label, or
+    the tokens (count); empty for a boolean.
     """
 
     kind: Kind
@@ -44,6 +49,12 @@ class Found:
         states = np.full(items, NOT_ASKED)
         return Found(question.kind, labels, states, np.zeros(0 if question.kind == "boolean" else items))
 
+    @staticmethod
+    def counted(question: Question, subjects: Subjects) -> Found:
+        """The tokens of each subject's text."""
+        (lengths,) = subjects.anchors.lengths
+        return Found(question.kind, (), np.full(subjects.items, TRUE), lengths.astype(np.float64))
+
     def answers(self, items: NDArray[np.int64]) -> pa.Array:
         """The answers of some items, NULL where the state says so."""
         states = self.states[items]
@@ -53,6 +64,8 @@ class Found:
                 return pa.array(states == TRUE, mask=missing)
             case "score":
                 return pa.array(self.values[items], mask=missing)
+            case "count":
+                return pa.array(self.values[items].astype(np.int64), mask=missing)
             case "label":
                 return pa.array(self.labels).take(pa.array(self.values[items].astype(np.int64), mask=missing))
 

@@ -21,7 +21,7 @@ from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
 from covey_storage.tokenizer import Tokenizer
 
-from covey_engine.operators.answers import write_answers
+from covey_engine.operators.answers import Found, write_answers
 from covey_engine.operators.asking import Asking, Ledger, Observer
 from covey_engine.operators.domains import Keys, Side, read_keys, resolve
 from covey_engine.operators.errors import RowFailed
@@ -151,6 +151,9 @@ class _Run:
         subjects = self._subjects(step)
         if subjects is None:
             write_answers(self.statements, step, None, ())
+            return
+        if step.questions[0].kind == "count":
+            write_answers(self.statements, step, subjects, [Found.counted(step.questions[0], subjects)])
             return
         template = tokenize(step, partial(self.tokenizer.encode, special=True), self.tokenizer.encode)
         limit = self.engine.info().context_length

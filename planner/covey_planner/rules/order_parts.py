@@ -26,6 +26,8 @@ def _rank(leaf: Cheap | Ask | Mixed) -> int:
             return 0
         case Ask(call):
             return 3 if call.is_join else 1
+        case Mixed(values=values, blocks=()) if all(value.call.kind == "count" for value in values):
+            return 0
         case Mixed(blocks=blocks):
             return 3 if any(call.is_join for call in leaf.calls) else 2 if blocks else 1
 

@@ -40,7 +40,7 @@ def same_documents(call: Call, other: Call) -> bool:
 
 
 def _documents(call: Call) -> object:
-    return call.arguments_identity, call.sides, call.kind == "label"
+    return call.arguments_identity, call.sides, call.kind if call.kind in ("label", "count") else ""
 
 
 def _parts(condition: Condition) -> tuple[Condition, ...]:
