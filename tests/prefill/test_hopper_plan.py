@@ -202,6 +202,37 @@ def test_a_shared_head_is_copied_before_anchors() -> None:
     check(chunk, plan)
 
 
+def turns(head: int = 0) -> Chunk:
+    """Four turns of a conversation, one after another, then a question on the beginning up to each, last first."""
+    packer = HandPacker()
+    top = packer.add(range(head)) if head else None
+    if head:
+        packer.chunk()
+    path = [packer.add(range(300), top)]
+    for _ in range(3):
+        path.append(packer.add(range(40), path[-1], after=True))
+    packer.add(range(12), path[-1], (-1,), after=True)
+    for turn in reversed(path[:-1]):
+        packer.add(range(12), turn, (-1,))
+    return ascending(packer.chunk()[0])
+
+
+def test_beginnings_of_beginnings_are_read_in_one_call() -> None:
+    plan = planned_chunk(turns())
+    assert sorted(own_lengths(plan)) == [12, 12, 12, 432]
+    assert level_lengths(plan) == [[12, 12, 12]], "each question has its beginning as one range"
+    assert plan.every.calls[1].pairs[:, 3].tolist() == [380, 340, 300]
+    check(turns(), plan)
+
+
+def test_a_head_is_copied_once_for_what_begins_alike() -> None:
+    chunk = turns(head=20)
+    plan = planned_chunk(chunk)
+    assert [call.keys for call in plan.every.calls] == [Keys.ARENA, Keys.PACKED, Keys.PACKED]
+    assert len(plan.source) == 20 + 432
+    check(chunk, plan)
+
+
 def test_a_chunk_without_answers() -> None:
     plan = one_chunk(lambda packer: packer.add(random_tokens(np.random.default_rng(0), 7)) and None)
     assert plan.spans.shape == (0, 1, 2)

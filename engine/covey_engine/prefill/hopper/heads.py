@@ -60,11 +60,12 @@ def pack_heads(own: Ints, contexts: Ints, rows: int, room: int, short: int) -> P
         inner = _within(second, head)
         mine = _within(own, head) & direct
         followers = np.concatenate([second[inner], own[mine]])
-        if not packer.worth(head, followers):
+        packed = packer.pack(head, followers)
+        if packed is None:
             kept.append(head[None])
             continue
-        taken_second.append(packer.add(head, second[inner]))
-        taken_own.append(packer.add(head, own[mine]))
+        taken_second.append(packed[: inner.sum()])
+        taken_own.append(packed[inner.sum() :])
         replaced |= inner
         packed_own |= mine
         kept.append(_without(head, followers, rows))
@@ -80,23 +81,26 @@ class _Packer:
         self._used = 0
         self._parts: list[Ints] = []
 
-    def worth(self, head: Ints, followers: Ints) -> bool:
-        """Whether copying the head before each follower costs less than merging it, and fits."""
-        copied = int(head[3]) * len(followers) + int(followers[:, 3].sum())
-        return bool(len(followers)) and copied <= min(
-            WORTH * int(followers[:, 1].sum()), self._room - self._used
-        )
+    def pack(self, head: Ints, followers: Ints) -> Ints | None:
+        """Followers with the head before their keys, addressed by position among the packed rows.
 
-    def add(self, head: Ints, followers: Ints) -> Ints:
-        """Followers with the head before their keys, addressed by position among the packed rows."""
-        lengths = followers[:, 3] + head[3]
+        Followers whose keys begin at one address share a copy. None where copying costs more than merging the head
+        for each follower, or does not fit.
+        """
+        begins, which = np.unique(followers[:, 2], return_inverse=True)
+        longest = np.zeros(len(begins), np.int64)
+        np.maximum.at(longest, which, followers[:, 3])
+        lengths = longest + head[3]
+        copied, worth = int(lengths.sum()), WORTH * int(followers[:, 1].sum())
+        if not len(begins) or copied > min(worth, self._room - self._used):
+            return None
         starts = self._used + np.cumsum(lengths) - lengths
-        ranges = np.empty((2 * len(followers), 2), np.int64)
+        ranges = np.empty((2 * len(begins), 2), np.int64)
         ranges[0::2] = head[2:]
-        ranges[1::2] = followers[:, 2:]
+        ranges[1::2] = np.column_stack([begins, longest])
         self._parts.append(ranges)
-        self._used += int(lengths.sum())
-        return np.column_stack([followers[:, :2], starts, lengths])
+        self._used += copied
+        return np.column_stack([followers[:, :2], starts[which], followers[:, 3] + head[3]])
 
     def source(self) -> NDArray[np.int32]:
         """The arena address of every packed row."""

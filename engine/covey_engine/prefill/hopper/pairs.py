@@ -18,12 +18,12 @@ def simplify(segments: Ints, contexts: Ints) -> tuple[Ints, Ints]:
     """
     ordered = segments[np.argsort(segments[:, 0], kind="stable")]
     own = np.column_stack([ordered, ordered[:, 1]])
-    contexts = contexts[(contexts[:, 1] > 0) & (contexts[:, 3] > 0)]
+    contexts = join_keys(contexts[(contexts[:, 1] > 0) & (contexts[:, 3] > 0)])
     while True:
         extended, left = _absorb(own, contexts)
         fused, left = _fuse(extended), _outer_first(join_keys(join_rows(left)))
         if len(left) == len(contexts) and len(fused) == len(own):
-            return fused, left
+            return fused, _unnest(left)
         own, contexts = fused, left
 
 
@@ -72,3 +72,41 @@ def _fuse(own: Ints) -> Ints:
 
 def _outer_first(contexts: Ints) -> Ints:
     return contexts[np.lexsort((contexts[:, 2], -contexts[:, 1], contexts[:, 0]))]
+
+
+def _unnest(contexts: Ints) -> Ints:
+    """Contexts of which one ends where another begins, above the same rows, become ranges of disjoint rows.
+
+    What follows is read with what it follows, in one call: nothing is left to merge there.
+    """
+    ends = contexts[:, 2] + contexts[:, 3]
+    if not np.isin(contexts[:, 2], ends).any():
+        return contexts
+    found = [context.copy() for context in contexts]
+    inner = [
+        np.flatnonzero((contexts[:, 2] == end) & _inside(contexts, outer))
+        for outer, end in zip(contexts, ends, strict=True)
+    ]
+    left: list[Ints] = []
+    for outer, children in zip(found, inner, strict=True):
+        for child in children:
+            found[child][2] = outer[2]
+            found[child][3] += outer[3]
+        left.append(_rows_without(outer, contexts[children]) if len(children) else outer[None])
+    return _outer_first(np.concatenate(left))
+
+
+def _inside(contexts: Ints, outer: Ints) -> NDArray[np.bool_]:
+    begins = contexts[:, 0]
+    within: NDArray[np.bool_] = (begins >= outer[0]) & (begins + contexts[:, 1] <= outer[0] + outer[1])
+    return within
+
+
+def _rows_without(outer: Ints, inner: Ints) -> Ints:
+    """The outer context over the runs of its rows that none of the inner ones, which ascend, has."""
+    edges = np.concatenate(
+        [outer[:1], np.column_stack([inner[:, 0], inner[:, 0] + inner[:, 1]]).ravel(), [outer[0] + outer[1]]]
+    )
+    runs = edges.reshape(-1, 2)
+    runs = runs[runs[:, 1] > runs[:, 0]]
+    return np.column_stack([runs[:, 0], runs[:, 1] - runs[:, 0], np.broadcast_to(outer[2:], runs.shape)])

@@ -30,6 +30,7 @@ from covey_engine.prefill.scheduling.prepare import HOLLOW
 from covey_engine.prefill.scheduling.tree import Tree
 
 _END = -1
+_LAST = (1 << 31) - 1
 _NONE = np.empty(0, np.int64)
 
 
@@ -258,11 +259,14 @@ def _fill_column(
     rows: Ints,
     texts: Tokens,
 ) -> None:
-    """Write one column cell of a strip; a slot below 0 stands for a text without tokens."""
+    """Write one column cell of a strip; a slot below 0 stands for a text without tokens.
+
+    Such a prompt comes last: what goes on then follows what it goes on from, in one segment.
+    """
     for n in range(len(rows)):
         slot = slots[rows[n]]
         found[begin + n] = slot
-        codes[begin + n] = code + slot
+        codes[begin + n] = code + (slot if slot >= 0 else _LAST)
         lengths[begin + n] = tail + (texts[slot] if slot >= 0 else 0)
 
 
