@@ -34,7 +34,8 @@ def _step(number: int, step: AskStep) -> Iterator[str]:
         yield f"step {number}: ask about {_arguments(step.anchors)}"
     else:
         which = "every pair" if step.pairs is None else "the linked pairs"
-        sides = f"{_arguments(step.anchors)} (anchor) and {_arguments(step.partners)}"
+        anchor = "anchor, chosen by cost" if step.chosen else "anchor"
+        sides = f"{_arguments(step.anchors)} ({anchor}) and {_arguments(step.partners)}"
         yield f"step {number}: ask about {which} of {sides}"
     if step.exists:
         yield "  until: each anchor's first match"

@@ -46,7 +46,8 @@ class Call:
     """An AI call site. anchor: the relation that must be the anchor of a join, where an option pins it.
 
     kind: what its answer is; labels: those of which a label's is one, "" for a parameter without a value.
-    selectivity: the share of true answers that an option says, 0 to 1; a hint, no part of the question.
+    selectivity: the share of true answers that an option says, 0 to 1; a hint, no part of the question. chosen: whether
+    the anchor was chosen by cost.
     """
 
     site: int
@@ -58,6 +59,7 @@ class Call:
     kind: Kind = "boolean"
     labels: tuple[str, ...] = ()
     selectivity: float | None = None
+    chosen: bool = False
 
     @cached_property
     def identity(self) -> tuple[object, ...]:

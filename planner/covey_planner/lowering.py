@@ -263,6 +263,9 @@ class _Lowering:
                     "TRUE"  # the last call is asked only where the others are true
                 )
                 continue
+            if call.identity not in answers:
+                self.rewrites.sites[call.site] = "NULL"  # whatever it is, the others make the tree false
+                continue
             text = answers[call.identity].is_answer(positive, self._alias())
             self.rewrites.sites[call.site] = text if positive else f"(NOT ({text}))"
         return answers

@@ -147,7 +147,8 @@ class AskStep:
     prefix: the segments all questions begin with; none where the one question is of kind "count", which the tokenizer
     answers. pairs: a query yielding the anchor's keys a0, a1, … and the partner's keys p0, p1, … of the pairs that
     survived everything cheaper; None asks every pair of the two domains. exists: once a pair matches, the other pairs
-    of its anchor need not be asked. enough: so many matches are needed, or as many as there are; None for all.
+    of its anchor need not be asked. enough: so many matches are needed, or as many as there are; None for all. chosen:
+    whether the anchor is the side that it is by cost.
     """
 
     prefix: tuple[Segment, ...]
@@ -158,6 +159,7 @@ class AskStep:
     exists: bool = False
     enough: int | None = None
     pairs_given: Given | None = None
+    chosen: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ Never runs the model, and DuckDB only to describe AI-free statements.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,11 +15,14 @@ from sqlglot import exp
 
 from covey_planner import foreign
 from covey_planner.bind import bind
+from covey_planner.cost.work import Work
 from covey_planner.errors import BindError, PlanError, Unsupported
 from covey_planner.estimate import Encode, StepEstimate, estimate
 from covey_planner.explain import explain
 from covey_planner.lowering import lower
 from covey_planner.optimize import optimize
+from covey_planner.ordering.arrange import arrange
+from covey_planner.ordering.costing import Costing
 from covey_planner.parameters import infer_types, literals, parameter_keys, placeholder_scan
 from covey_planner.parse import Scan, Statement, describe_text, parse, scan, site_number, token_position
 from covey_planner.physical import PhysicalPlan
@@ -35,7 +38,10 @@ class PlanOptions:
 
     optimize: without it questions are asked in the order in which they are written, of every row for which they may
     matter, and none is left out because others have decided; for comparing and for finding faults. encode: the
-    model's tokens of a fixed text; chunk_tokens: tokens of one of its passes: without them nothing is estimated.
+    model's tokens of a fixed text; chunk_tokens: tokens of one of its passes: without them nothing is estimated or
+    ordered by cost. price: seconds of some work, None where no device is known: then tokens decide. anchor: which side
+    of a question about pairs is computed once, where no option of the call pins it: the cheapest as far as statistics
+    say, or the first that it mentions.
     """
 
     profile: PromptProfile
@@ -44,6 +50,8 @@ class PlanOptions:
     optimize: bool = True
     encode: Encode | None = None
     chunk_tokens: int = 16_384
+    price: Callable[[Work], float | None] | None = None
+    anchor: Literal["cheapest", "first"] = "cheapest"
 
 
 @dataclass(frozen=True)
@@ -136,6 +144,10 @@ def _plan(
     _name_outputs(statement, [name for name, _ in columns])
     _forget_positions(statement.tree)
     optimized = optimize(logical, RULES if options.optimize else NEEDED)
+    if options.optimize and statistics is not None and options.encode is not None:
+        costing = Costing(statistics, options.encode, options.price, options.chunk_tokens)
+        cheapest, stored = options.anchor == "cheapest", catalog.columns()
+        optimized = arrange(optimized, statement.tree, options.profile, costing, stored, cheapest)
     estimated = scanned.explain and statistics is not None and options.encode is not None
     physical = lower(optimized, statement.tree, options.profile, options.optimize, estimated)
     estimates: tuple[StepEstimate, ...] = ()

@@ -133,6 +133,7 @@ class Steps:
             met.anchors if met is not None else domain(anchors, rows, prior),
             exists=ending.exists,
             enough=ending.enough,
+            chosen=call.chosen,
         )
         if met is not None:
             step = replace(step, partners=met.partners, pairs=met.pairs, pairs_given=met.given)
@@ -157,17 +158,22 @@ class Steps:
         return self._uses[_question(call)] > 1
 
     def _prompt(self, call: Call) -> Prompt:
-        if call.kind == "count":
-            return Prompt((), ())
-        anchors, partners = call.sides
-        profile = for_labels(self._profile) if call.kind == "label" else self._profile
-        if partners:
-            return join_prompt(call.template, profile, anchors, partners)
-        return filter_prompt(call.template, profile)
+        return prompt_of(call, self._profile)
 
     def _table(self) -> str:
         self._tables += 1
         return f"__covey_a{self._tables - 1}"
+
+
+def prompt_of(call: Call, profile: PromptProfile) -> Prompt:
+    """The segments of a call's prompt; none of one that asks nothing."""
+    if call.kind == "count":
+        return Prompt((), ())
+    anchors, partners = call.sides
+    profile = for_labels(profile) if call.kind == "label" else profile
+    if partners:
+        return join_prompt(call.template, profile, anchors, partners)
+    return filter_prompt(call.template, profile)
 
 
 def keys_of(call: Call) -> tuple[int, ...]:

@@ -282,3 +282,5 @@ ON t.product = p.id WHERE AI_FILTER(PROMPT('{0} is {1}', t.body, p.description))
 
 SELECT id, AI_FILTER('b?', body) FROM tickets t WHERE AI_FILTER('a?', body) AND EXISTS
 (SELECT 1 FROM defects d WHERE d.product = t.product AND AI_FILTER('b?', t.body))
+
+SELECT id FROM tickets WHERE AI_FILTER('b?', body) AND NOT AI_FILTER('b?', body) AND AI_FILTER('a?', body)

@@ -8,7 +8,7 @@ import duckdb
 from covey_planner.plan import PlanOptions, plan
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.plan_reference import DOCUMENT_FIRST, MemoryCatalog, run_both
+from support.plan_reference import DOCUMENT_FIRST, Dice, MemoryCatalog, run_both
 
 RELAXED = settings(
     max_examples=40,
@@ -70,10 +70,11 @@ FILTERS = trees(st.one_of(TICKET, TICKET, CHEAP), 8)
 JOINS = trees(st.one_of(PAIR, TICKET, CHEAP), 5)
 
 
-def check(database: duckdb.DuckDBPyConnection, sql: str) -> None:
+def check(database: duckdb.DuckDBPyConnection, sql: str, order: int | None = None) -> None:
     if "AI_FILTER" not in sql:
         return
-    _, rows, expected, asked = run_both(database, sql, DOCUMENT_FIRST)
+    dice = None if order is None else Dice(order)
+    _, rows, expected, asked = run_both(database, sql, DOCUMENT_FIRST, dice)
     assert Counter(map(repr, rows)) == Counter(map(repr, expected)), sql
     assert len(asked) <= 4000
 
@@ -110,6 +111,32 @@ def test_correlated(database: duckdb.DuckDBPyConnection, inner: str, outer: str,
         database,
         f"SELECT t.id FROM tickets t WHERE {outer} AND {word} (SELECT 1 FROM products p WHERE {inner})",
     )
+
+
+CONDITIONS = st.lists(trees(st.one_of(PAIR, TICKET, CHEAP), 2), min_size=2, max_size=6)
+DICE = st.integers(0, 9)
+
+
+@settings(RELAXED, max_examples=30)
+@given(conditions=CONDITIONS, order=DICE, selected=PAIR)
+def test_orders(
+    database: duckdb.DuckDBPyConnection, conditions: list[str], order: int, selected: str
+) -> None:
+    on, *where = conditions
+    columns = f"t.id, p.id, d.id, {selected}"
+    text = f"SELECT {columns} FROM tickets t JOIN products p ON {on} JOIN defects d ON d.product = p.id"
+    check(database, f"{text} WHERE {' AND '.join(where)} AND t.id < 20", order)
+
+
+@settings(RELAXED, max_examples=15)
+@given(inner=CONDITIONS, outer=CONDITIONS, order=DICE, negated=st.booleans())
+def test_orders_of_correlated(
+    database: duckdb.DuckDBPyConnection, inner: list[str], outer: list[str], order: int, negated: bool
+) -> None:
+    exists = f"EXISTS (SELECT 1 FROM products p WHERE {' AND '.join(inner)})"
+    word = f"NOT {exists}" if negated else exists
+    alone = " AND ".join(part for part in outer if "p." not in part) or "t.id > 2"
+    check(database, f"SELECT t.id FROM tickets t WHERE {word} AND {alone}", order)
 
 
 @RELAXED

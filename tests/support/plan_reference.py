@@ -18,6 +18,7 @@ from covey_planner.physical import MATCH, AskStep, Domain, PhysicalPlan, Questio
 from covey_planner.plan import Planned, PlanOptions, plan
 from covey_planner.profiles import FilterForm, JoinForm, PromptProfile, Words
 from covey_planner.prompts import Prompt, Template, parse_template, question_text, render
+from covey_planner.statistics import CallKey, Count, KeyOverlap, Selectivity, TokenCount
 
 _DOCUMENT = re.compile(r"<(\d)>(.*?)</>", re.DOTALL)
 _QUESTION = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
@@ -200,11 +201,51 @@ class Reference:
             self.connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
 
 
+@dataclass(frozen=True)
+class Dice:
+    """Statistics by chance, so that orders and anchors are; the same ones for the same questions and seed."""
+
+    seed: int
+
+    def _throw(self, *asked: object) -> Random:
+        return Random(f"{self.seed} {asked}")
+
+    def rows(self, table: str) -> Count:
+        return Count(10.0 ** self._throw("rows", table).uniform(0, 5), exact=False)
+
+    def distinct(self, table: str, column: str) -> Count:
+        share = self._throw("distinct", table, column).choice([0.01, 0.5, 1.0])
+        return Count(max(1.0, share * self.rows(table).value), exact=False)
+
+    def tokens(self, table: str, column: str) -> TokenCount:
+        rows, mean = self.rows(table).value, 10.0 ** self._throw("mean", table, column).uniform(0, 4)
+        distinct = self.distinct(table, column).value
+        return TokenCount(rows, distinct, rows * mean, distinct * mean, mean, exact=False)
+
+    def overlap(self, left: tuple[str, str], right: tuple[str, str]) -> KeyOverlap:
+        ours, theirs = self.distinct(*left).value, self.distinct(*right).value
+        return KeyOverlap(ours, theirs, self._throw(left, right).random() * min(ours, theirs), exact=False)
+
+    def matching(self, sql: str) -> Count:
+        return Count(10.0 ** self._throw("matching", sql).uniform(0, 4), exact=False)
+
+    def selectivity(self, key: CallKey, hint: float | None = None) -> Selectivity:
+        return Selectivity(self._throw("share", key).choice([0.01, 0.2, 0.6, 0.95]), 0.0, 1.0, "remembered")
+
+
+def words(text: str, special: bool) -> list[str]:
+    """A stand-in for the model's tokens."""
+    return text.split()
+
+
 def run_both(
-    connection: duckdb.DuckDBPyConnection, sql: str, profile: PromptProfile = DOCUMENT_FIRST
+    connection: duckdb.DuckDBPyConnection,
+    sql: str,
+    profile: PromptProfile = DOCUMENT_FIRST,
+    statistics: Dice | None = None,
 ) -> tuple[Planned, list[tuple[object, ...]], list[tuple[object, ...]], list[str]]:
     """The plan, the rows by the plan, the rows by the oracle, and the prompts asked."""
-    planned = plan(sql, MemoryCatalog(connection), PlanOptions(profile))
+    planned = plan(sql, MemoryCatalog(connection), PlanOptions(profile, encode=words), (), statistics)
     reference = Reference(connection)
     names, rows = reference.run(planned.physical)
     assert names == [name for name, _ in planned.columns], (names, planned.columns)

@@ -40,9 +40,9 @@ class Costs:
         self._anchor = np.array([side.anchor for side in sides])
         self._predicate = np.array([way.predicate for way in self.ways])
         self._early = [
-            (number, predicate.selectivity.value)
-            for number, way in enumerate(self.ways)
-            if (predicate := problem.predicates[way.predicate]).early
+            (number, problem.predicates[way.predicate].selectivity.value)
+            for number, (way, side) in enumerate(zip(self.ways, sides, strict=True))
+            if side.early
         ]
         # [ways, joined, unit]: of a step, of each of its anchors and of each of its pairs; what an anchor holds.
         self._once, self._each, self._pair = (np.zeros((len(sides), 2, 4)) for _ in range(3))

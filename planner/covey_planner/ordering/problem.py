@@ -92,11 +92,15 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Side:
-    """A way to ask a predicate: the numbers of the anchor's documents and, of a join, of the partner's."""
+    """A way to ask a predicate: the numbers of the anchor's documents and, of a join, of the partner's.
+
+    early: whether an anchor's first match settles it.
+    """
 
     anchor: int
     partner: int | None
     prompt: Prompt
+    early: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,16 +124,14 @@ class Predicate:
     sides: how it may be asked, what is preferred among equals first; a join from either side, unless one is pinned.
     effect: what it does to the rows: "keep" those that it is true of (of a join, pairs), keep those of the outer side
     that have a true partner ("semi") or none ("anti"), or nothing ("none"). outer: the relation that such a join
-    keeps rows of; its partners are nobody else's. early: whether its first match settles an anchor. asks: questions
-    for each document, of which all but one are short; a boolean tree on one document has several. after: predicates
-    that must come before it, by number.
+    keeps rows of; its partners are nobody else's. asks: questions for each document; a boolean tree has several.
+    after: predicates that must come before it, by number.
     """
 
     sides: tuple[Side, ...]
     selectivity: Share
     effect: Literal["keep", "semi", "anti", "none"] = "keep"
     outer: int = -1
-    early: bool = False
     asks: float = 1.0
     after: frozenset[int] = frozenset()
 

@@ -1,0 +1,169 @@
+"""Bound blocks in, the same blocks with their AI conditions in the cheapest order and the cheapest anchors out.
+
+What conditions there are, and what they ask, stays; only which side of a question about pairs is the anchor changes,
+where the options leave that to cost. Blocks in which LIMIT may end the last question keep their order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from covey_planner.ending import ending_of
+from covey_planner.logical import (
+    All,
+    Ask,
+    Block,
+    Call,
+    Cheap,
+    Condition,
+    Filter,
+    Logical,
+    Mixed,
+    Node,
+    filters,
+    is_cheap,
+    leaves,
+    map_leaves,
+)
+from covey_planner.ordering.costing import Costing
+from covey_planner.ordering.posing import Poser, Unit, conjuncts
+from covey_planner.ordering.problem import Ordered, Problem
+from covey_planner.ordering.search import MOST, order
+from covey_planner.ordering.sources import Sources, Stored
+from covey_planner.profiles import PromptProfile
+from covey_planner.rules.share_documents import documents
+
+
+def arrange(
+    logical: Logical,
+    tree: exp.Query,
+    profile: PromptProfile,
+    costing: Costing,
+    columns: Mapping[str, Mapping[str, str]],
+    cheapest: bool = True,
+) -> Logical:
+    """Order all blocks. tree: the whole statement. columns: of stored tables and views. cheapest: whether anchors
+    that no option pins are chosen by cost.
+    """
+    arranger = _Arranger(tree, profile, costing, cheapest)
+    sources = Sources(costing.statistics, Stored.of(columns))
+    return arranger.anchored(Logical(tuple(arranger.block(block, sources) for block in logical.blocks)))
+
+
+@dataclass
+class _Arranger:
+    """decided: the anchors that were chosen, by the identity of the calls as written."""
+
+    tree: exp.Query
+    profile: PromptProfile
+    costing: Costing
+    cheapest: bool
+    decided: dict[object, str | None] = field(default_factory=dict)
+
+    def block(self, block: Block, around: Sources) -> Block:
+        """A block and those inside it, outer ones first: they choose the sides of what asks about their rows."""
+        sources = around.inside(block)
+        problem, units = Poser(sources, self.costing, self.profile, self.cheapest, self.decided).pose(block)
+        if problem.relations and 0 < len(units) <= MOST:
+            ending = ending_of(block, self.tree)
+            if ending is not None and ending.enough is not None:
+                problem = _as_it_stands(problem)
+            found = order(problem, self.costing.seconds)
+            self._decide(units, found)
+            block = replace(block, plan=self._ordered(block.plan, units, found))
+        return replace(
+            block,
+            plan=self._inside(block.plan, sources),
+            nested=tuple(self.block(inner, sources) for inner in block.nested),
+        )
+
+    def anchored(self, logical: Logical) -> Logical:
+        """All calls on the sides that were chosen."""
+        return Logical(tuple(map(self._anchored, logical.blocks)))
+
+    def _decide(self, units: Sequence[Unit], found: Ordered) -> None:
+        for choice in found.choices:
+            unit = units[choice.predicate]
+            if unit.call is not None and len(unit.calls) > 1:
+                chosen = unit.calls[choice.side]
+                anchors = frozenset().union(*(chosen.arguments[n].relations for n in chosen.sides[0]))
+                self.decided[unit.call.identity] = min(anchors)
+
+    def _ordered(self, plan: Node, units: Sequence[Unit], found: Ordered) -> Node:
+        """The filters in their new order, neighbours on the same documents together."""
+        source, conditions = filters(plan)
+        asked: list[Condition] = []
+        for choice in found.choices:
+            condition = units[choice.predicate].condition
+            if condition is None:
+                continue
+            shared = documents(map_leaves(condition, self._leaf))
+            if asked and shared is not None and shared == documents(map_leaves(asked[-1], self._leaf)):
+                asked[-1] = All((*conjuncts(asked[-1]), condition))
+            else:
+                asked.append(condition)
+        node: Node = source
+        for condition in [*filter(is_cheap, conditions), *asked]:
+            node = Filter(node, condition)
+        assert _inventory(node) == _inventory(plan), "ordering changed what the plan asks"
+        return node
+
+    def _inside(self, plan: Node, sources: Sources) -> Node:
+        """Order the blocks that conditions hold."""
+
+        def enter(leaf: Cheap | Ask | Mixed) -> Condition:
+            if not isinstance(leaf, Mixed) or not leaf.blocks:
+                return leaf
+            return replace(leaf, blocks=tuple(self.block(inner, sources) for inner in leaf.blocks))
+
+        return _mapped(plan, enter)
+
+    def _anchored(self, block: Block) -> Block:
+        return replace(
+            block,
+            plan=_mapped(block.plan, self._leaf),
+            values=tuple(replace(value, call=self._call(value.call)) for value in block.values),
+            nested=tuple(map(self._anchored, block.nested)),
+        )
+
+    def _leaf(self, leaf: Cheap | Ask | Mixed) -> Condition:
+        match leaf:
+            case Ask(call):
+                return Ask(self._call(call))
+            case Mixed(values=values, blocks=blocks):
+                changed = tuple(replace(value, call=self._call(value.call)) for value in values)
+                return replace(leaf, values=changed, blocks=tuple(map(self._anchored, blocks)))
+        return leaf
+
+    def _call(self, call: Call) -> Call:
+        if call.identity not in self.decided:
+            return call
+        return replace(call, anchor=self.decided[call.identity], chosen=True)
+
+
+def _as_it_stands(problem: Problem) -> Problem:
+    """The problem with its order given: only sides are left to choose."""
+    predicates = (
+        replace(predicate, after=frozenset(range(number)))
+        for number, predicate in enumerate(problem.predicates)
+    )
+    return replace(problem, predicates=tuple(predicates))
+
+
+def _mapped(plan: Node, change: object) -> Node:
+    if not isinstance(plan, Filter):
+        return plan
+    return Filter(_mapped(plan.input, change), map_leaves(plan.condition, change))  # type: ignore[arg-type]
+
+
+def _inventory(plan: Node) -> Counter[object]:
+    """What a plan asks and filters by."""
+    counted: Counter[object] = Counter()
+    for condition in filters(plan)[1]:
+        for leaf in leaves(condition):
+            counted[leaf.call.site if isinstance(leaf, Ask) else id(leaf)] += 1
+    return counted

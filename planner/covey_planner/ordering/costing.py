@@ -1,0 +1,28 @@
+"""What ordering goes by, in one record: statistics, a price for work, and how fixed text becomes tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from covey_planner.cost.work import Work
+from covey_planner.estimate import Encode
+from covey_planner.statistics import Statistics
+
+
+@dataclass(frozen=True)
+class Costing:
+    """price: seconds of some work, None where no device is known; then fresh tokens decide, and pairs a little.
+
+    chunk_tokens: of one forward pass.
+    """
+
+    statistics: Statistics
+    encode: Encode
+    price: Callable[[Work], float | None] | None = None
+    chunk_tokens: int = 16_384
+
+    def seconds(self, work: Work) -> float:
+        """The price, in seconds or in tokens."""
+        seconds = None if self.price is None else self.price(work)
+        return work.fresh + 1e-4 * work.pairs + 1e-3 * work.read if seconds is None else seconds
