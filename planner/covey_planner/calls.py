@@ -38,7 +38,7 @@ def bind_call(node: exp.Expr, scan: Scan, scope: Scope, type_of: TypeOf) -> Call
     if site.function in COUNT:
         return _count(node, site, scan, scope, type_of)
     choosing = site.function in CLASSIFY
-    values, options = _split_options(node.expressions, site, OPTIONS if choosing else ())
+    values, options = split_options(node.expressions, site, OPTIONS if choosing else ())
     labels = None
     if choosing:
         values, labels = categories(values, options, site, scan.unbound)
@@ -66,7 +66,7 @@ def _count(node: exp.Expr, site: Site, scan: Scan, scope: Scope, type_of: TypeOf
     return Call(number, text, Template((0,)), (argument,), site.position, kind="count")
 
 
-def _split_options(
+def split_options(
     args: Sequence[exp.Expr], site: Site, more: Sequence[str]
 ) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
     """Positional values, and options given as a trailing `{…}` or as `name => value`. more: names of options."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
 from covey_planner.errors import PlanError, Position
 from covey_planner.functions import CLASSIFY
+from covey_planner.multi import is_list
 from covey_planner.parse import Statement, site_number, token_position
 from covey_planner.render import render
 from covey_planner.sources import without_calls
@@ -21,7 +22,9 @@ def adapt(statement: Statement, dialect: str) -> None:
         for node in list(statement.tree.walk()):
             number = site_number(node)
             if number is not None and statement.scan.sites[number].function in CLASSIFY:
-                _label_object(node)
+                _object(node, lambda label: exp.Array(expressions=[label]))
+            elif is_list(node):
+                _object(node, lambda labels: labels)
 
 
 def described(statement: Statement) -> str:
@@ -52,14 +55,11 @@ def _name_answers(statement: Statement) -> None:
             item.replace(exp.alias_(item.copy(), name, quoted=True, copy=False))
 
 
-def _label_object(call: exp.Expr) -> None:
+def _object(answer: exp.Expr, labels: Callable[[exp.Expr], exp.Expr]) -> None:
     """Snowflake's answer to AI_CLASSIFY is an object with a list of labels; NULL stays NULL."""
-    unknown = exp.cast(exp.Null(), "VARCHAR")
-    node = exp.Nullif(this=_labels(exp.Null()), expression=_labels(unknown))
-    call.replace(node)
-    node.this.expressions[0].set("expression", exp.Array(expressions=[call]))
-
-
-def _labels(label: exp.Expr) -> exp.Struct:
-    pair = exp.PropertyEQ(this=exp.to_identifier("labels"), expression=exp.Array(expressions=[label]))
-    return exp.Struct(expressions=[pair])
+    pairs = [
+        exp.PropertyEQ(this=exp.to_identifier("labels"), expression=labels(exp.Null())) for _ in range(2)
+    ]
+    known, unknown = (exp.Struct(expressions=[pair]) for pair in pairs)
+    answer.replace(exp.Nullif(this=known, expression=unknown))
+    pairs[0].set("expression", labels(answer))

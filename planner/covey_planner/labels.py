@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from covey_planner.errors import BindError, Position, Unsupported
+from covey_planner.errors import BindError, Position
 from covey_planner.parse import Site
 from covey_planner.scope import position_of
 
@@ -21,11 +21,13 @@ _SENTIMENTS = ("positive", "negative", "neutral", "mixed")
 class Labels:
     """What a call chooses from.
 
-    names: the labels, "" for a parameter without a value; words: how they are asked for.
+    names: the labels, "" for a parameter without a value; words: how they are asked for; each: the words of a yes/no
+    question about each label, where several may fit.
     """
 
     names: tuple[str, ...]
     words: str
+    each: tuple[str, ...] = ()
 
 
 def sentiments(values: Sequence[exp.Expr], site: Site) -> Labels:
@@ -59,22 +61,84 @@ def categories(
         )
     described = _described(given, site, unbound)
     task = options.get("task_description")
-    return values, Labels(tuple(described), _words(described, _text(task) or "" if task is not None else ""))
+    said = _text(task) or "" if task is not None else ""
+    shown = examples_of(options.get("examples"), tuple(described), site, unbound)
+    each = tuple(_question(name, described[name], said, shown) for name in described)
+    lines = [_words(described, said), *(["Examples:"] if shown else [])]
+    lines += [f"- {example.input}: {', '.join(example.labels)}" for example in shown]
+    return values, Labels(tuple(described), "\n".join(lines), each)
+
+
+def is_multi(options: Mapping[str, exp.Expr], site: Site) -> bool:
+    """Whether a call gives all labels that fit, not the best one. Raises BindError for an unknown mode."""
+    mode = options.get("output_mode")
+    if mode is None:
+        return False
+    said = _text(mode)
+    if said not in ("single", "multi"):
+        raise BindError(f"the output_mode of {site.function} is 'single' or 'multi'", _at(mode, site))
+    return said == "multi"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text and the labels that fit it."""
+
+    input: str
+    labels: tuple[str, ...]
+
+
+def examples_of(
+    option: exp.Expr | None, names: Sequence[str], site: Site, unbound: bool
+) -> tuple[Example, ...]:
+    """The examples that an option gives: `[{'input': …, 'labels': …}, …]` or `[('text', 'label'), …]`."""
+    if option is None or (unbound and isinstance(_bare(option), exp.Null)):
+        return ()
+    given = _bare(option)
+    if not isinstance(given, exp.Array):
+        raise BindError(f"the examples of {site.function} must be a list", _at(option, site))
+    return tuple(_example(item, n, names, site) for n, item in enumerate(given.expressions, 1))
+
+
+def _example(item: exp.Expr, number: int, names: Sequence[str], site: Site) -> Example:
+    match item:
+        case exp.Struct():
+            fields = {pair.name.lower(): pair.expression for pair in item.expressions}
+        case exp.Tuple(expressions=[said, chosen]):
+            fields = {"input": said, "labels": chosen}
+        case _:
+            fields = {}
+    if not {"input", "labels"} <= fields.keys() <= {"input", "labels", "explanation"}:
+        raise BindError(
+            f"example {number} of {site.function} must be {{'input': 'text', 'labels': ['label']}}",
+            _at(item, site),
+        )
+    chosen = _bare(fields["labels"])
+    labels = [_text(part) for part in (chosen.expressions if isinstance(chosen, exp.Array) else [chosen])]
+    text = _text(fields["input"])
+    for label in labels:
+        if label not in names:
+            raise BindError(
+                f"example {number} of {site.function}: {label!r} is none of its labels", _at(item, site)
+            )
+    if text is None:
+        raise BindError(
+            f"example {number} of {site.function}: its input is no string literal", _at(item, site)
+        )
+    return Example(" ".join(text.split()), tuple(label for label in labels if label is not None))
+
+
+def _question(name: str, description: str, task: str, examples: Sequence[Example]) -> str:
+    """Whether a label fits, as a question of its own."""
+    described = f" ({description})" if description else ""
+    lines = [f"{task.strip()} Does the label '{name}'{described} fit?".strip()]
+    lines += ["Examples:"] if examples else []
+    lines += [f"- {example.input}: {'yes' if name in example.labels else 'no'}" for example in examples]
+    return "\n".join(lines)
 
 
 def _check_options(options: Mapping[str, exp.Expr], site: Site) -> None:
-    if "examples" in options:
-        raise Unsupported(
-            f"examples of {site.function} are not supported yet; describe the labels instead",
-            _at(options["examples"], site),
-        )
-    mode = options.get("output_mode")
-    if mode is not None and _text(mode) != "single":
-        raise Unsupported(
-            f"{site.function} gives one label a value, output_mode 'single'; "
-            "ask for several with one AI_FILTER per label",
-            _at(mode, site),
-        )
+    is_multi(options, site)
     task = options.get("task_description")
     if task is not None and _text(task) is None:
         raise BindError(f"the task_description of {site.function} must be a string literal", _at(task, site))

@@ -229,12 +229,12 @@ class _Lowering:
             case Mixed(values=wanted, blocks=blocks):
                 for block in blocks:
                     self.block(block, frame.reach(guards))
-                for value in wanted:
-                    answers = self.steps.value(frame.reach([*guards, *self._guards([value])]), value.call)
-                    if value.call.kind == "boolean":
-                        self.rewrites.sites[value.call.site] = answers.value(self._alias())
+                for group, answers in self._answers(frame, wanted, guards):
+                    if group[0].call.kind == "boolean":
+                        text = answers.value(self._alias())
+                        self.rewrites.sites.update({value.call.site: text for value in group})
                     else:
-                        self._answer_rows(frame, [value], answers)
+                        self._answer_rows(frame, group, answers)
 
     def _program(
         self,
@@ -306,18 +306,24 @@ class _Lowering:
         return any(not self.rewrites.sites.get(number) for number in numbers)
 
     def _row_values(self, frame: _Frame, wanted: Sequence[Value]) -> None:
-        """Answers for the clauses after WHERE: one step for questions about the same documents of the same rows.
+        """Answers for the clauses after WHERE: domains look them up, the residual joins them."""
+        for group, answers in self._answers(frame, wanted, ()):
+            self._answer_rows(frame, group, answers)
 
-        Domains look answers up, the residual joins them.
+    def _answers(
+        self, frame: _Frame, wanted: Sequence[Value], guards: Sequence[Link]
+    ) -> Iterator[tuple[list[Value], Answers]]:
+        """The answers to each question: one step for those about the same documents of the same rows.
+
+        Whoever takes one notes it before asking for the next: later steps look it up.
         """
         waiting = _same_calls(wanted)
         while waiting:
-            guards = self._guards(waiting[0])
-            together = self._together(waiting, guards)
+            own = self._guards(waiting[0])
+            together = self._together(waiting, own)
             waiting = [group for group in waiting if group not in together]
-            found = self.steps.values(frame.reach(guards), [group[0].call for group in together])
-            for group, answers in zip(together, found, strict=True):
-                self._answer_rows(frame, group, answers)
+            found = self.steps.values(frame.reach([*guards, *own]), [group[0].call for group in together])
+            yield from zip(together, found, strict=True)
 
     def _together(self, waiting: Sequence[list[Value]], guards: Sequence[Link]) -> list[list[Value]]:
         """The first group of values and those that one step can ask with it: about its documents, of its rows."""

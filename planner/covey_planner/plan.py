@@ -20,6 +20,7 @@ from covey_planner.errors import BindError, PlanError, Unsupported
 from covey_planner.estimate import Encode, StepEstimate, estimate
 from covey_planner.explain import explain
 from covey_planner.lowering import lower
+from covey_planner.multi import ask_each_label
 from covey_planner.optimize import optimize
 from covey_planner.ordering.arrange import arrange
 from covey_planner.ordering.costing import Costing
@@ -129,7 +130,8 @@ def _plan(
         if unbound
         else literals(scanned.placeholders, parameters)
     )
-    statement = parse(scanned, texts, options.dialect)
+    statement = ask_each_label(parse(scanned, texts, options.dialect))
+    scanned = statement.scan
     if options.dialect == "duckdb":
         described = describe_text(scanned, texts)
         logical = bind(statement, catalog)

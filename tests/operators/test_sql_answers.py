@@ -252,3 +252,45 @@ def test_the_announced_type_of_a_count(
     assert result.schema.names == ["n"]
     assert [str(kind) for kind in result.schema.types] == ["int64"]
     assert all(batch.schema == result.schema for batch in result.batches)
+
+
+MULTI = "list_filter([if(ai_filter({0}, {2}), 'long', ''), if(ai_filter({1}, {2}), 'short', '')], lambda v: v <> '')"
+FITS = "'Does the label ''long'' fit?'", "'Does the label ''short'' fit?'"
+
+
+def test_all_labels_that_fit(covey: Run, engine: FakeEngine, oracle: Run) -> None:
+    call = "AI_CLASSIFY(body, ['long', 'short'], {'output_mode': 'multi'})"
+    same = f"CASE WHEN body IS NOT NULL THEN {MULTI.format(*FITS, 'body')} END"
+    assert covey(f"SELECT id, {call} AS l FROM docs") == oracle(f"SELECT id, {same} FROM docs")
+    (order,) = engine.orders
+    assert len(order.asks) == 2
+    found = [labels for _, labels in covey(f"SELECT id, {call} FROM docs")]
+    assert {len(labels) for labels in found if labels is not None} == {0, 1, 2}
+
+
+def test_all_labels_as_a_condition_a_key_and_an_element(covey: Run, engine: FakeEngine, oracle: Run) -> None:
+    call = "AI_CLASSIFY(body, ['long', 'short'], {'output_mode': 'multi'})"
+    same = f"CASE WHEN body IS NOT NULL THEN {MULTI.format(*FITS, 'body')} END"
+    for sql in (
+        "SELECT id FROM docs WHERE list_contains({}, 'short')",
+        "SELECT {} AS l, count(*) FROM docs GROUP BY l HAVING count(*) > 1",
+        "SELECT label, count(*) FROM (SELECT unnest({}) AS label FROM docs) GROUP BY label",
+        "SELECT id, len({}) FROM docs ORDER BY len({}), id",
+    ):
+        engine.orders.clear()
+        assert covey(sql.replace("{}", call)) == oracle(sql.replace("{}", same))
+        (order,) = engine.orders
+        assert len(order.asks) == 2
+
+
+def test_examples_are_part_of_the_question(planned: Callable[..., Planned]) -> None:
+    call = "AI_CLASSIFY(body, ['a', ('b', 'is short')], {'examples': [{'input': 'an owl', 'labels': ['a']}, ('x', 'b')]"
+
+    def said(mode: str) -> list[str]:
+        (step,) = planned(f"SELECT {call}, 'output_mode': '{mode}'}}) FROM docs").physical.steps
+        return ["".join(p.text for p in q.suffix if isinstance(p, Text)) for q in step.questions]
+
+    assert "\n- b: is short\nExamples:\n- an owl: a\n- x: b" in said("single")[0]
+    first, second = said("multi")
+    assert "Does the label 'a' fit?\nExamples:\n- an owl: yes\n- x: no" in first
+    assert "Does the label 'b' (is short) fit?\nExamples:\n- an owl: no\n- x: yes" in second

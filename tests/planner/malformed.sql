@@ -157,11 +157,11 @@ SELECT AI_CLASSIFY('a', ['a', 'b']) FROM tickets
 SELECT AI_CLASSIFY(body, note, ['a', 'b']) FROM tickets
 -> BindError: AI_CLASSIFY takes one value and its labels; for more values, write AI_CLASSIFY(PROMPT('… {0} … {1} …', a, b), ['first', 'second']) (line 1:8)
 
-SELECT AI_CLASSIFY(body, ['a', 'b'], {'output_mode': 'multi'}) FROM tickets
--> Unsupported: AI_CLASSIFY gives one label a value, output_mode 'single'; ask for several with one AI_FILTER per label (line 1:54)
+SELECT AI_CLASSIFY(body, ['a', 'b'], {'output_mode': 'all'}) FROM tickets
+-> BindError: the output_mode of AI_CLASSIFY is 'single' or 'multi' (line 1:54)
 
-SELECT AI.CLASSIFY(body, categories => ['a', 'b'], examples => [('x', 'a')]) FROM tickets
--> Unsupported: examples of AI.CLASSIFY are not supported yet; describe the labels instead (line 1:66)
+SELECT AI.CLASSIFY(body, categories => ['a', 'b'], examples => [('x', 'c')]) FROM tickets
+-> BindError: example 1 of AI.CLASSIFY: 'c' is none of its labels (line 1:66)
 
 SELECT AI_CLASSIFY(body, ['a', 'b'], {'task_description': note}) FROM tickets
 -> BindError: the task_description of AI_CLASSIFY must be a string literal (line 1:59)
@@ -312,3 +312,15 @@ SELECT id FROM tickets WHERE main.AI_FILTER('a?', bdy)
 
 SELECT id FROM tickets WHERE AI_FILTER('a?', body, {'selectivity': '1.5'})
 -> BindError: selectivity is a number from 0 to 1 (line 1:68)
+
+SELECT AI_CLASSIFY(body, ['a', 'b'], {'examples': [{'text': 'x'}]}) FROM tickets
+-> BindError: example 1 of AI_CLASSIFY must be {'input': 'text', 'labels': ['label']} (line 1:61)
+
+SELECT AI_CLASSIFY(body, ['a', 'b'], {'examples': note}) FROM tickets
+-> BindError: the examples of AI_CLASSIFY must be a list (line 1:51)
+
+SELECT AI_CLASSIFY(body, tags, {'output_mode': 'multi'}) FROM tickets
+-> BindError: the labels of AI_CLASSIFY must be a list of string literals: ['first', 'second'] (line 1:26)
+
+SELECT AI_CLASSIFY(body, (SELECT list(name) FROM products)) FROM tickets
+-> BindError: the labels of AI_CLASSIFY must be a list of string literals: ['first', 'second'] (line 1:34)
