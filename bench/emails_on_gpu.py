@@ -3,8 +3,8 @@
     python bench/emails_on_gpu.py [--model FILE.gguf] [--data emails_small.parquet] [--rows 400]
 
 Runs one question on every email: in float32 by the reference runner on the CPU, then on the Hopper runner in bfloat16
-and in row-scaled fp8 (the model is 576 wide, which blocks of 128 do not divide), each in chunks of two sizes. A flip is an
-answer on the other side of the zero point; its distance from there is printed beside the differences of all margins.
+and in row-scaled fp8 (the model is 576 wide, which blocks of 128 do not divide), each in chunks of two sizes. A flip is
+an answer on the other side of the zero point; its distance from there is printed beside the differences of all margins.
 """
 
 from __future__ import annotations
