@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from covey_planner.asking_joins import Asking
 from covey_planner.calls import bind_call, is_aggregate
 from covey_planner.columns import qualify
 from covey_planner.errors import BindError, Unsupported
@@ -24,10 +25,12 @@ from covey_planner.logical import (
     Condition,
     Filter,
     Guard,
+    Joined,
     Logical,
     Mixed,
     Node,
     Not,
+    Source,
     Value,
 )
 from covey_planner.parse import Scan, Statement, site_name, site_number
@@ -184,8 +187,10 @@ class _SelectBinder:
         """The block, its filters in the order of the text."""
         plan: Node = self._clause.source
         where = self._select.args.get("where")
-        for root in [*self._clause.conditions, *([where.this] if where is not None else [])]:
-            plan = Filter(plan, self._condition(root))
+        for root, scope in self._clause.conditions:
+            plan = Filter(plan, self._seeing(scope)._condition(root))
+        if where is not None:
+            plan = Filter(plan, self._condition(where.this))
         calls: list[exp.Expr] = []
         nested: list[Block] = []
         for key in _VALUE_CLAUSES:
@@ -196,7 +201,17 @@ class _SelectBinder:
         values = sorted((self._value(node) for node in calls), key=lambda value: value.call.site)
         if self._place.parent is None:
             self._check_groups(values)
-        return Block(number, self._select, self._place.ctes, plan, tuple(values), tuple(nested))
+        joins = tuple(self._seeing(join.scope)._joined(join) for join in self._clause.asking)
+        return Block(number, self._select, self._place.ctes, plan, tuple(values), tuple(nested), joins)
+
+    def _seeing(self, scope: Scope) -> _SelectBinder:
+        """A binder of an ON: it sees no relations but those joined so far."""
+        clause = replace(self._clause, scope=scope)
+        return _SelectBinder(self._binder, self._select, self._place, clause, self._text)
+
+    def _joined(self, join: Asking) -> Joined:
+        plan = Filter(Source(join.sides), self._condition(join.on))
+        return Joined(join.position, plan, join.reduces)
 
     def _condition(self, node: exp.Expr) -> Condition:
         match node:

@@ -64,6 +64,16 @@ class Rows:
     extras: list[Extra] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
 
+    @property
+    def relations(self) -> frozenset[str]:
+        """The relations that can be read."""
+        added = {extra.relation for extra in self.extras if extra.relation is not None}
+        return frozenset().union(added, *(member.relations for member in self.members))
+
+    def known(self) -> Rows:
+        """These rows without the predicates on relations that are not there yet."""
+        return replace(self, links=[link for link in self.links if link.relations <= self.relations])
+
     def inside(self, outer: Rows) -> Rows:
         """These rows, combined with those of the SELECT around; what is hidden by a name used here is left
         out.
@@ -205,7 +215,8 @@ def pairs(anchors: Sequence[Argument], partners: Sequence[Argument], rows: Rows)
     sides = [rows.component(_relations(side)) for side in (anchors, partners)]
     if not sides[0] & sides[1]:
         return Met(domain(anchors, rows), domain(partners, rows))
-    component, both = sides[0], [*anchors, *partners]
+    # A LEFT join links one way: what it adds needs its left side, which does not need it.
+    component, both = rows.component(sides[0] | sides[1]), [*anchors, *partners]
     linked = pairs_of(rows.select(values(both), component), len(anchors), len(partners), rows.with_)
     left, right = (
         domain_of(side, rows.select(values(side), component), rows.with_, known=given(side, rows, component))

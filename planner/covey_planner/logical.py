@@ -248,11 +248,31 @@ class Value:
 
 
 @dataclass(frozen=True)
+class Joined:
+    """A join whose ON holds AI calls and stays in its place.
+
+    position: index in the SELECT's list of joins. plan: the ON as filters on the pairs of its two sides; the source has
+    only the right side where the block's members and the joins before are the left one. reduces: the relations whose
+    filters in the block limit the pairs.
+    """
+
+    position: int
+    plan: Node
+    reduces: frozenset[str]
+
+    @property
+    def sides(self) -> tuple[Item, ...]:
+        """The sides that are the join's own."""
+        return filters(self.plan)[0].items
+
+
+@dataclass(frozen=True)
 class Block:
     """A SELECT that holds AI calls, or that encloses a correlated subquery which does.
 
     select: the syntax tree. ctes: those it can see. plan: filters over the source. values: answers needed
-    after the filters, in the order of the text. nested: blocks in the SELECT list and later clauses.
+    after the filters, in the order of the text. nested: blocks in the SELECT list and later clauses. joins: those
+    whose ON asks, in the order of the text.
     """
 
     number: int
@@ -261,6 +281,7 @@ class Block:
     plan: Node
     values: tuple[Value, ...] = ()
     nested: tuple[Block, ...] = ()
+    joins: tuple[Joined, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from covey_planner.decision import decide
-from covey_planner.domains import Extra, Link, Member, Rows, values
+from covey_planner.domains import Link, Member, Rows, values
 from covey_planner.ending import Ending, ending_of
 from covey_planner.errors import Unsupported
 from covey_planner.logical import (
@@ -23,7 +23,6 @@ from covey_planner.logical import (
     Call,
     Cheap,
     Condition,
-    Item,
     Logical,
     Mixed,
     Not,
@@ -34,6 +33,7 @@ from covey_planner.logical import (
     leaves,
     relations_of,
 )
+from covey_planner.outer_joins import Joins
 from covey_planner.parse import site_number
 from covey_planner.physical import Given, Odds, PhysicalPlan
 from covey_planner.profiles import PromptProfile
@@ -63,18 +63,19 @@ def lower(
     optimize: questions on the same documents come together, and a step ends where enough is known. estimated: with
     what its estimates need.
     """
-    lowering = _Lowering(logical, tree, profile, optimize, estimated)
+    lowering = Lowering(logical, tree, profile, optimize, estimated)
     for block in logical.blocks:
         lowering.block(block, None)
     return PhysicalPlan(tuple(lowering.steps.done), lowering.rewrites.sql(tree), profile.name)
 
 
 @dataclass(frozen=True)
-class _Frame:
+class Frame:
     """A block while it is lowered; rows and joined grow.
 
     outer: the rows of the SELECT around a subquery; ending: what may end its last filter early; joined: by site, what
-    the residual reads where an answer table is joined in.
+    the residual reads where an answer table is joined in; inside: it is the pairs of a join, whose ON sees no answer
+    table that is joined into the block.
     """
 
     block: Block
@@ -83,26 +84,29 @@ class _Frame:
     outer: Rows | None
     ending: Ending | None
     joined: dict[int, str] = field(default_factory=dict)
+    inside: bool = False
 
     def reach(self, guards: Sequence[Link]) -> Rows:
         """The rows for a domain query: this block's and those around it, under additional conditions."""
         rows = replace(self.rows, links=[*self.rows.links, *guards])
-        return rows if self.outer is None else rows.inside(self.outer)
+        return rows.known() if self.outer is None else rows.inside(self.outer)
 
     @property
     def insertable(self) -> bool:
         """Whether answer tables can be joined into the block's FROM."""
-        return self.source.insertable and bool(self.source.items)
+        return self.source.insertable and bool(self.source.items) and not self.inside
 
 
-class _Lowering:
+class Lowering:
+    """A statement while its blocks are lowered, one after another."""
+
     def __init__(
         self, logical: Logical, tree: exp.Query, profile: PromptProfile, optimize: bool, estimated: bool
     ) -> None:
         calls = [call for block in logical.blocks for call in _calls(block)]
         self._tree = tree
         self._optimize = optimize
-        self._free = Unanswered({call.site: call for call in calls}) if estimated else None
+        self.free = Unanswered({call.site: call for call in calls}) if estimated else None
         self.steps = Steps(profile, calls)
         self.rewrites = Rewrites()
         self._aliases = 0
@@ -111,14 +115,18 @@ class _Lowering:
         """Lower a block, everything it reads being lowered."""
         source, conditions = filters(block.plan)
         ending = ending_of(block, self._tree) if self._optimize else None
-        frame = _Frame(block, source, self._rows(block, source), outer, ending)
+        frame = Frame(block, source, self._rows(block), outer, ending)
+        joins = Joins(self, frame)
         required: dict[object, str] = {}
         for condition in conditions:
+            if not is_cheap(condition):
+                joins.settle(relations_of(condition))
             last = condition is conditions[-1]
             then = self._then(frame, condition) if last and self._optimize and frame.ending is None else []
             self._filter(frame, condition, then, frame.ending if last else None)
             for call, positive in _required(condition):
                 required[call.identity] = "TRUE" if positive else "FALSE"
+        joins.settle(None)
         for value in block.values:
             if value.call.identity in required and not value.grouped:
                 self.rewrites.sites[value.call.site] = required[value.call.identity]
@@ -129,38 +137,24 @@ class _Lowering:
         self.rewrites.sites.update(frame.joined)
         self._group_values(frame, [value for value in open_ if value.grouped])
 
-    def _rows(self, block: Block, source: Source) -> Rows:
-        """All rows of the block's FROM."""
-        free = self._free
-        rows = Rows(
+    def _rows(self, block: Block) -> Rows:
+        """No rows yet."""
+        free = self.free
+        return Rows(
             lambda text: with_clause(block.ctes, self.rewrites.apply, text),
             None if free is None else lambda text: with_clause(block.ctes, free.apply, text),
         )
-        for item in source.items:
-            sql = _member(item, self.rewrites.sql)
-            without = "" if free is None else _member(item, free.sql)
-            parts = (item.first, *item.joins) if free is not None else ()
-            odds = tuple(odds for part in parts for odds in free.left_out(part)) if free is not None else ()
-            rows.members.append(Member(sql, item.relations, _names(item.relations), without, odds))
-        for join in source.attached:
-            sql, without = (
-                "" if write is None else f"{join.kind} JOIN {write(join.table)} ON {write(join.on)}"
-                for write in (self.rewrites.sql, None if free is None else free.sql)
-            )
-            adds = join.relation if join.kind == "LEFT" else None
-            rows.extras.append(Extra(sql, adds, join.needs, _names({join.relation}), without))
-        return rows
 
     def _filter(
-        self, frame: _Frame, condition: Condition, then: Sequence[list[Value]], ending: Ending | None
+        self, frame: Frame, condition: Condition, then: Sequence[list[Value]], ending: Ending | None
     ) -> None:
         """Lower one of a block's filters and note what holds for the rows that pass it.
 
         then: values to ask with it, of the rows that pass. ending: what may end it before all is asked.
         """
         if documents(condition) is None:
-            self._ask(frame, condition, ())
-            frame.rows.links += self._links(condition)
+            self.ask(frame, condition, ())
+            frame.rows.links += self.links(condition)
             return
         found = self._program(frame, condition, (), [group[0].call for group in then], ending)
         parts = condition.parts if isinstance(condition, All) else (condition,)
@@ -168,11 +162,11 @@ class _Lowering:
         if len(calls) == len(parts) and frame.insertable:
             self._insert_join(frame, calls[-1], found[calls[-1].identity])
         else:
-            frame.rows.links += self._links(condition)
+            frame.rows.links += self.links(condition)
         for group in then:
             self._answer_rows(frame, group, found[group[0].call.identity])
 
-    def _then(self, frame: _Frame, last: Condition) -> list[list[Value]]:
+    def _then(self, frame: Frame, last: Condition) -> list[list[Value]]:
         """The values that the step of a block's last filter can ask while its documents are there."""
         shared = documents(last)
         asked = {leaf.call.identity for leaf in leaves(last) if isinstance(leaf, Ask)}
@@ -186,7 +180,7 @@ class _Lowering:
             and any(not value.guards for value in group)
         ]
 
-    def _links(self, condition: Condition, form: str = "{}") -> list[Link]:
+    def links(self, condition: Condition, form: str = "{}") -> list[Link]:
         """A condition as a predicate for domain queries; none where it changes from one query to the next, or holds
         an answer that they cannot look up.
         """
@@ -213,7 +207,7 @@ class _Lowering:
             case Cheap(expr=expr) | Mixed(expr=expr):
                 return self.rewrites.sql(expr)
 
-    def _ask(self, frame: _Frame, condition: Condition, guards: Sequence[Link]) -> None:
+    def ask(self, frame: Frame, condition: Condition, guards: Sequence[Link]) -> None:
         """Ask what a condition needs, for rows on which it is still open."""
         if is_cheap(condition):
             return
@@ -224,8 +218,8 @@ class _Lowering:
             case All(parts) | Any(parts):
                 form = "({}) IS TRUE" if isinstance(condition, All) else "({}) IS NOT TRUE"
                 for part in parts:
-                    self._ask(frame, part, guards)
-                    guards = [*guards, *self._links(part, form)]
+                    self.ask(frame, part, guards)
+                    guards = [*guards, *self.links(part, form)]
             case Mixed(values=wanted, blocks=blocks):
                 for block in blocks:
                     self.block(block, frame.reach(guards))
@@ -238,7 +232,7 @@ class _Lowering:
 
     def _program(
         self,
-        frame: _Frame,
+        frame: Frame,
         condition: Condition,
         guards: Sequence[Link],
         then: Sequence[Call] = (),
@@ -270,7 +264,7 @@ class _Lowering:
             self.rewrites.sites[call.site] = text if positive else f"(NOT ({text}))"
         return answers
 
-    def _insert_join(self, frame: _Frame, call: Call, answers: Answers) -> None:
+    def _insert_join(self, frame: Frame, call: Call, answers: Answers) -> None:
         """A required question about pairs: its answer table is joined into FROM."""
         alias = self._alias()
         on = answers.equalities(alias)
@@ -278,7 +272,7 @@ class _Lowering:
         self.rewrites.sites[call.site] = f"({' AND '.join(conditions)})"
         insertion = Insertion("CROSS", answers, alias, _place(frame, call))
         self.rewrites.insertions.setdefault(frame.block.number, []).append(insertion)
-        names, odds = frozenset({alias}), (asked(call),) if self._free is not None else ()
+        names, odds = frozenset({alias}), (asked(call),) if self.free is not None else ()
         frame.rows.members.append(Member(answers.aliased(alias), names, names, odds=odds))
         for number, equality in zip(answers.order, on, strict=True):
             relations = call.arguments[number].relations | {alias}
@@ -294,7 +288,7 @@ class _Lowering:
                 _MUST[guard.must].format(self.rewrites.sql(guard.expr)),
                 guard.relations,
                 guard.expr.find(exp.Query) is not None,
-                self._free.guard(guard) if self._free is not None else None,
+                self.free.guard(guard) if self.free is not None else None,
             )
             for guard in shared
             if not self._open(guard.expr) and volatile(guard.expr) is None
@@ -305,13 +299,13 @@ class _Lowering:
         numbers = [number for part in expr.walk() if (number := site_number(part)) is not None]
         return any(not self.rewrites.sites.get(number) for number in numbers)
 
-    def _row_values(self, frame: _Frame, wanted: Sequence[Value]) -> None:
+    def _row_values(self, frame: Frame, wanted: Sequence[Value]) -> None:
         """Answers for the clauses after WHERE: domains look them up, the residual joins them."""
         for group, answers in self._answers(frame, wanted, ()):
             self._answer_rows(frame, group, answers)
 
     def _answers(
-        self, frame: _Frame, wanted: Sequence[Value], guards: Sequence[Link]
+        self, frame: Frame, wanted: Sequence[Value], guards: Sequence[Link]
     ) -> Iterator[tuple[list[Value], Answers]]:
         """The answers to each question: one step for those about the same documents of the same rows.
 
@@ -343,7 +337,7 @@ class _Lowering:
                 together.append(group)
         return together
 
-    def _answer_rows(self, frame: _Frame, group: Sequence[Value], answers: Answers) -> None:
+    def _answer_rows(self, frame: Frame, group: Sequence[Value], answers: Answers) -> None:
         """Note where a question's answers are looked up, and where the residual finds them joined in."""
         call, alias = group[0].call, self._alias()
         joined = call.relations <= frame.source.relations and frame.insertable
@@ -355,14 +349,14 @@ class _Lowering:
         self.rewrites.insertions.setdefault(frame.block.number, []).append(insertion)
         frame.joined.update({value.call.site: f"{alias}.{alias}_answer" for value in group})
 
-    def _group_values(self, frame: _Frame, wanted: Sequence[Value]) -> None:
+    def _group_values(self, frame: Frame, wanted: Sequence[Value]) -> None:
         """Answers about groups: one step a question, looked up by group."""
         for group in _same_calls(wanted):
             answers = self._grouped(frame, group[0].call, self._guards(group))
             text = answers.value(self._alias())
             self.rewrites.sites.update({value.call.site: text for value in group})
 
-    def _grouped(self, frame: _Frame, call: Call, guards: Sequence[Link]) -> Answers:
+    def _grouped(self, frame: Frame, call: Call, guards: Sequence[Link]) -> Answers:
         """A question about groups: its domain is the SELECT itself, up to HAVING."""
         own = frame.source.relations
         conditions = filters(frame.block.plan)[1]
@@ -377,9 +371,9 @@ class _Lowering:
 
         return self.steps.grouped(query, frame.rows.with_, call, self._before_answers(frame))
 
-    def _before_answers(self, frame: _Frame) -> Callable[[Sequence[Argument]], Given] | None:
+    def _before_answers(self, frame: Frame) -> Callable[[Sequence[Argument]], Given] | None:
         """The groups before anything is answered, for estimates."""
-        free, with_ = self._free, frame.rows.with_free
+        free, with_ = self.free, frame.rows.with_free
         if free is None or with_ is None:
             return None
 
@@ -394,18 +388,6 @@ class _Lowering:
     def _alias(self) -> str:
         self._aliases += 1
         return f"__covey_j{self._aliases - 1}"
-
-
-def _member(item: Item, write: Callable[[exp.Expr], str]) -> str:
-    """A member of FROM as SQL."""
-    parts = [write(part).strip() for part in (item.first, *item.joins)]
-    sql = " ".join(f"CROSS JOIN {part[1:]}" if part.startswith(",") else part for part in parts)
-    return f"({sql})" if item.joins else sql
-
-
-def _names(relations: frozenset[str] | set[str]) -> frozenset[str]:
-    """The names by which relations are called, without what tells nested ones apart."""
-    return frozenset(relation.partition("@")[0] for relation in relations)
 
 
 def _literals(condition: Condition, positive: bool) -> Iterator[tuple[Call, bool]]:
@@ -453,9 +435,11 @@ def _calls(block: Block) -> Iterator[Call]:
     yield from (value.call for value in block.values)
     for inner in block.nested:
         yield from _calls(inner)
+    for join in block.joins:
+        yield from _calls(Block(block.number, block.select, block.ctes, join.plan))
 
 
-def _place(frame: _Frame, call: Call) -> int:
+def _place(frame: Frame, call: Call) -> int:
     """Before which join of the SELECT an answer table is joined in.
 
     Before the ON that holds the call, if one does; else as soon as all is there that the call is about.

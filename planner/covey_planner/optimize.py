@@ -77,7 +77,11 @@ def _inventory(node: Node) -> tuple[object, Counter[object]]:
 
 def _block(block: Block, rules: Sequence[Rule], trace: Trace | None) -> Block:
     plan = _inside(rewrite(block.plan, rules, trace), rules, trace)
-    return replace(block, plan=plan, nested=tuple(_block(inner, rules, trace) for inner in block.nested))
+    nested = tuple(_block(inner, rules, trace) for inner in block.nested)
+    joins = tuple(
+        replace(join, plan=_inside(rewrite(join.plan, rules, trace), rules, trace)) for join in block.joins
+    )
+    return replace(block, plan=plan, nested=nested, joins=joins)
 
 
 def _inside(node: Node, rules: Sequence[Rule], trace: Trace | None) -> Node:

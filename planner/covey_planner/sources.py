@@ -2,7 +2,7 @@
 
 Inner and cross joins are taken apart into members and conditions. LEFT, SEMI and ANTI joins stay attached
 behind them. What comes before a RIGHT, FULL, ASOF, POSITIONAL or lateral join is left together with it as one
-member.
+member; only one relation RIGHT joined to another by an AI call is read as a LEFT join the other way round.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from covey_planner.asking_joins import Asking, Written, asking, holds_call
 from covey_planner.columns import qualify
 from covey_planner.errors import BindError, Unsupported
 from covey_planner.logical import Attached, Item, Source
@@ -23,11 +24,14 @@ from covey_planner.volatile import shown, volatile
 
 @dataclass
 class FromClause:
-    """What FROM gives: the scope, the source, and the inner ON conditions that are to be filters."""
+    """What FROM gives: the scope, the source, the inner ON conditions that are to be filters, each with the scope of
+    its names, and the joins whose ON holds AI calls and stays where it is.
+    """
 
     scope: Scope
     source: Source
-    conditions: list[exp.Expr] = field(default_factory=list)
+    conditions: list[tuple[exp.Expr, Scope]] = field(default_factory=list)
+    asking: list[Asking] = field(default_factory=list)
 
 
 def without_calls(node: exp.Expr) -> exp.Expr:
@@ -68,8 +72,9 @@ class FromBinder:
         self._relations: list[Relation] = []
         self._texts: list[str] = []
         self._items: list[Item] = []
-        self._attached: list[tuple[Relation, exp.Join, int]] = []
-        self._conditions: list[exp.Expr] = []
+        self._attached: list[tuple[Relation, exp.Join, exp.Expr, int]] = []
+        self._conditions: list[tuple[exp.Expr, int]] = []
+        self._written: list[Written] = []
         self._merged: dict[str, str] = {}
 
     def bind(self, select: exp.Select) -> FromClause:
@@ -80,13 +85,17 @@ class FromBinder:
         joins: list[exp.Join] = select.args.get("joins") or []
         if clause is not None:
             self._items.append(Item(self._member(clause.this), clause.this))
+        scopes: list[Scope] = []
         for position, join in enumerate(joins):
             self._join(join, position)
+            scopes.append(Scope(self._relations, self._parent, select))
+            scopes[-1].merged = dict(self._merged)
         scope = Scope(self._relations, self._parent, select)
         scope.merged = self._merged
-        attached = tuple(self._attach(scope, *entry) for entry in self._attached)
+        attached = tuple(self._attach(scopes[entry[-1]], *entry) for entry in self._attached)
         source = Source(tuple(self._items), attached, _insertable(select, joins))
-        return FromClause(scope, source, self._conditions)
+        conditions = [(condition, scopes[at]) for condition, at in self._conditions]
+        return FromClause(scope, source, conditions, asking(select, self._written, scopes, source))
 
     def _join(self, join: exp.Join, position: int) -> None:
         side, kind, method = (str(join.args.get(key) or "").upper() for key in ("side", "kind", "method"))
@@ -97,19 +106,35 @@ class FromBinder:
         )
         equalities = self._merge_columns(join, left, self._relations[len(left) :])
         on = join.args.get("on")
-        if side in {"RIGHT", "FULL"} or method in {"ASOF", "POSITIONAL"} or lateral or len(keys) > 1:
-            self._check_no_call(join, side or method or "lateral")
+        whole = side in {"RIGHT", "FULL"} or method in {"ASOF", "POSITIONAL"} or lateral or len(keys) > 1
+        kind = side or (kind if kind in {"SEMI", "ANTI"} else "INNER")
+        self._written.append(Written(join, kind, keys, frozenset(relation.key for relation in left)))
+        if on is not None and (whole or kind != "INNER"):
+            self._check_steady(on)
+        if method in {"ASOF", "POSITIONAL"} or side == "FULL" or lateral:
+            self._check_no_call(join, "lateral" if lateral else method or side)
+        if side == "RIGHT" and not (lateral or method or equalities) and self._turns(left, keys, on):
+            first = self._items[0].first
+            self._items = [Item(keys, join.this, position=position)]
+            self._attached.append((left[0], join, first, position))
+        elif whole:
             self._swallow(join, keys, position)
-        elif side == "LEFT" or kind in {"SEMI", "ANTI"}:
-            self._check_no_call(join, side or kind)
-            self._attached.append((self._relations[-1], _with_on(join, equalities), position))
+        elif kind != "INNER":
+            self._attached.append((self._relations[-1], _with_on(join, equalities), join.this, position))
         else:
             self._items.append(Item(keys, join.this, position=position))
-            self._conditions += [*([on] if on is not None else []), *equalities]
+            self._conditions += [
+                (part, position) for part in [*([on] if on is not None else []), *equalities]
+            ]
+
+    def _turns(self, left: list[Relation], keys: frozenset[str], on: exp.Expr | None) -> bool:
+        """Whether a RIGHT join is one relation, and nothing else yet, joined to another one by an AI call."""
+        alone = len(self._items) == len(left) == len(keys) == 1 and not (self._attached or self._conditions)
+        return alone and on is not None and holds_call(on)
 
     def _check_no_call(self, join: exp.Join, word: str) -> None:
         on = join.args.get("on")
-        if on is not None and any(site_number(node) is not None for node in on.walk()):
+        if on is not None and holds_call(on):
             raise Unsupported(f"an AI call in the ON of a {word} join is not supported yet", position_of(on))
 
     def _swallow(self, join: exp.Join, keys: frozenset[str], position: int) -> None:
@@ -117,23 +142,24 @@ class FromBinder:
         select = join.parent
         assert isinstance(select, exp.Select)
         joins: list[exp.Join] = select.args["joins"][: position + 1]
-        for condition in self._conditions:
-            if any(site_number(node) is not None for node in condition.walk()):
-                raise Unsupported(
-                    "an AI call in ON before this kind of join is not supported yet", position_of(condition)
-                )
         relations = frozenset().union(keys, *(item.relations for item in self._items))
-        relations |= {relation.key for relation, _, _ in self._attached}
+        relations |= {relation.key for relation, _, _, _ in self._attached}
         self._items = [Item(relations, select.args["from_"].this, tuple(joins), position)]
         self._attached.clear()
         self._conditions.clear()
 
-    def _attach(self, scope: Scope, relation: Relation, join: exp.Join, position: int) -> Attached:
+    def _attach(
+        self, scope: Scope, relation: Relation, join: exp.Join, table: exp.Expr, position: int
+    ) -> Attached:
         kind = str(join.args.get("side") or join.args.get("kind")).upper()
+        kind = "LEFT" if kind == "RIGHT" else kind
         on = join.args["on"].copy() if join.args.get("on") is not None else exp.true()
         needs = qualify(on, scope) - {relation.key}
+        if kind == "LEFT" and not needs:
+            # Whatever its ON reads, it fills in NULLs for rows that are there.
+            needs = frozenset({next(other.key for other in self._relations if other is not relation)})
         assert kind in {"LEFT", "SEMI", "ANTI"}
-        return Attached(relation.key, kind, join.this, on, needs, position)  # type: ignore[arg-type]
+        return Attached(relation.key, kind, table, on, needs, position)  # type: ignore[arg-type]
 
     def _merge_columns(self, join: exp.Join, left: list[Relation], right: list[Relation]) -> list[exp.Expr]:
         """The equalities that USING or NATURAL stand for; unqualified, such a column means the left one."""
@@ -176,13 +202,16 @@ class FromBinder:
         """Refuse members whose rows change from one query to the next: answers would belong to other rows."""
         names = {table.name.lower() for table in node.find_all(exp.Table)}
         for part in [node, *(cte.this for cte in self._ctes if cte.alias.lower() in names)]:
-            found = volatile(part)
-            if found is not None:
-                raise Unsupported(
-                    f"{shown(found)} in what an AI call reads is not supported: "
-                    "store the rows in a table first",
-                    position_of(found) or position_of(node),
-                )
+            self._check_steady(part, node)
+
+    def _check_steady(self, part: exp.Expr, member: exp.Expr | None = None) -> None:
+        """Refuse a part of FROM that gives other rows in the next query. member: where it is read, if not in place."""
+        found = volatile(part)
+        if found is not None:
+            raise Unsupported(
+                f"{shown(found)} in what an AI call reads is not supported: store the rows in a table first",
+                position_of(found) or position_of(member or part),
+            )
 
     def _relation(self, node: exp.Expr) -> Relation:
         inner = node.this if isinstance(node, exp.Lateral) else node

@@ -178,14 +178,11 @@ SELECT id FROM tickets WHERE note = 'x' OR NOT AI_SCORE('a?', body)
 SELECT AI_SCORE(body) FROM tickets
 -> BindError: the question of AI_SCORE must be a string literal: AI_SCORE('question', column) or AI_SCORE(PROMPT('… {0} …', column)) (line 1:17)
 
-SELECT t.id FROM tickets t LEFT JOIN products p ON AI_FILTER(PROMPT('{0} {1}', t.body, p.name))
--> Unsupported: an AI call in the ON of a LEFT join is not supported yet (line 1:52)
-
 SELECT t.id FROM tickets t FULL JOIN products p ON AI_FILTER(PROMPT('{0} {1}', t.body, p.name))
 -> Unsupported: an AI call in the ON of a FULL join is not supported yet (line 1:52)
 
-SELECT t.id FROM tickets t SEMI JOIN products p ON AI_FILTER(PROMPT('{0} {1}', t.body, p.name))
--> Unsupported: an AI call in the ON of a SEMI join is not supported yet (line 1:52)
+SELECT t.id FROM tickets t ASOF JOIN products p ON t.id >= p.id AND AI_FILTER('a?', t.body)
+-> Unsupported: an AI call in the ON of a ASOF join is not supported yet (line 1:54)
 
 SELECT id FROM tickets LIMIT CASE WHEN AI_FILTER('a?', 'b') THEN 1 ELSE 2 END
 -> Unsupported: an AI call in LIMIT of SELECT is not supported (line 1:40)

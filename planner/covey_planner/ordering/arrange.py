@@ -79,6 +79,7 @@ class _Arranger:
             block,
             plan=self._inside(block.plan, sources),
             nested=tuple(self.block(inner, sources) for inner in block.nested),
+            joins=tuple(replace(join, plan=self._inside(join.plan, sources)) for join in block.joins),
         )
 
     def anchored(self, logical: Logical) -> Logical:
@@ -128,6 +129,7 @@ class _Arranger:
             plan=_mapped(block.plan, self._leaf),
             values=tuple(replace(value, call=self._call(value.call)) for value in block.values),
             nested=tuple(map(self._anchored, block.nested)),
+            joins=tuple(replace(join, plan=_mapped(join.plan, self._leaf)) for join in block.joins),
         )
 
     def _leaf(self, leaf: Cheap | Ask | Mixed) -> Condition:
