@@ -317,12 +317,12 @@ class _SelectBinder:
         if self._select.args.get("group") is not None or self._select.args.get("having") is not None:
             return True
         clauses = [item for key in ("expressions", "order") for item in _clause(self._select, key)]
-        return any(is_aggregate(part) for item in clauses for part in _own_nodes(item))
+        return any(is_aggregate(part) for item in clauses for part in _own_nodes(item, calls=True))
 
     def _before_grouping(self, node: exp.Expr) -> bool:
         """Whether a call is evaluated on rows: inside an aggregate, or in what rows are grouped by."""
         group = self._select.args.get("group")
-        keys = {self._spelled(key) for key in group.expressions} if group is not None else set()
+        keys = {self._spelled(key) for key in _keys(group)} if group is not None else set()
         part: exp.Expr = node
         while part is not self._select:
             parent = part.parent
@@ -340,7 +340,7 @@ class _SelectBinder:
         if group.args.get("all"):
             return not any(is_aggregate(part) for part in _own_nodes(item))
         number = str(1 + next(n for n, other in enumerate(self._select.expressions) if other is item))
-        keys = {key.name.lower() for key in group.expressions if isinstance(key, exp.Literal | exp.Column)}
+        keys = {key.name.lower() for key in _keys(group) if isinstance(key, exp.Literal | exp.Column)}
         return number in keys or item.alias.lower() in keys - {""}
 
     def _spelled(self, node: exp.Expr) -> str:
@@ -361,13 +361,24 @@ def _clause(select: exp.Select, key: str) -> list[exp.Expr]:
     return [part for part in parts if isinstance(part, exp.Expr)]
 
 
-def _own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Nodes in the order of the text; subqueries and AI calls are given, but not entered."""
+def _own_nodes(node: exp.Expr, calls: bool = False) -> Iterator[exp.Expr]:
+    """Nodes in the order of the text; subqueries, and AI calls unless `calls`, are given, but not entered."""
     yield node
-    if isinstance(node, exp.Query) or site_number(node) is not None:
+    if isinstance(node, exp.Query) or (site_number(node) is not None and not calls):
         return
     for child in node.iter_expressions():
-        yield from _own_nodes(child)
+        yield from _own_nodes(child, calls)
+
+
+def _keys(group: exp.Group) -> Iterator[exp.Expr]:
+    """What rows are grouped by, also in ROLLUP, CUBE and GROUPING SETS."""
+    waiting = [node for value in group.args.values() if isinstance(value, list) for node in value]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, exp.Tuple | exp.Paren | exp.Rollup | exp.Cube | exp.GroupingSets):
+            waiting = [*node.iter_expressions(), *waiting]
+        else:
+            yield node
 
 
 def _reads_itself(cte: exp.CTE) -> bool:

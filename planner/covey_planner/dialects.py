@@ -69,7 +69,10 @@ def translate(sql: str, dialect: str) -> str:
 
 def to_duckdb(tree: exp.Expr, dialect: str) -> exp.Expr:
     """A tree that a dialect's parser made, as DuckDB's parser would have made it, without places in a text."""
-    read = Dialect.get_or_raise("duckdb").parse(_written(tree, dialect))[0]
+    try:
+        read = Dialect.get_or_raise("duckdb").parse(_written(tree, dialect))[0]
+    except SqlglotError:
+        raise Unsupported(f"a part of this {dialect} statement has no counterpart in DuckDB") from None
     assert read is not None, "what was written is a statement"
     for node in read.walk():
         node._meta = None

@@ -125,7 +125,8 @@ class Lowering:
             then = self._then(frame, condition) if last and self._optimize and frame.ending is None else []
             self._filter(frame, condition, then, frame.ending if last else None)
             for call, positive in _required(condition):
-                required[call.identity] = "TRUE" if positive else "FALSE"
+                # No bare literal: DuckDB refuses to order by one.
+                required[call.identity] = "(NOT FALSE)" if positive else "(NOT TRUE)"
         joins.settle(None)
         for value in block.values:
             if value.call.identity in required and not value.grouped:

@@ -19,6 +19,7 @@ from covey_planner.errors import BindError, Position, Unsupported
 from covey_planner.scope import Catalog
 
 _MENTION = re.compile(r"[?$:]")
+_ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "//"})
 _COMPARISONS = frozenset({"=", "==", "<", "<=", ">", ">=", "<>", "!=", "LIKE", "ILIKE"})
 
 
@@ -171,8 +172,8 @@ def placeholder_scan(sql: str, dialect: str) -> tuple[Sequence[Token], tuple[Pla
 def infer_types(
     tokens: Sequence[Token], placeholders: Sequence[Placeholder], catalog: Catalog
 ) -> dict[int | str, str]:
-    """The DuckDB type of each parameter: of the column it is compared with, BIGINT for a count of rows, else
-    VARCHAR.
+    """The DuckDB type of each parameter: of the column it is compared or calculated with, a number's beside a number,
+    BIGINT for a count of rows, else VARCHAR.
     """
     types: dict[int | str, str] = dict.fromkeys(parameter_keys(placeholders), "VARCHAR")
     columns: dict[str, set[str]] = {}
@@ -213,7 +214,16 @@ def _type_around(tokens: Sequence[Token], at: int, end: int, columns: Mapping[st
         while name + 2 < len(tokens) and tokens[name + 1].token_type == TokenType.DOT:
             name += 2
         return _only(columns.get(tokens[name].text.lower())) if name < len(tokens) else None
-    return None
+    beside = [tokens[at - 2]] if len(before) == 2 and before[-1] in _ARITHMETIC else []
+    beside += [after[1]] if len(after) == 2 and after[0].text in _ARITHMETIC else []
+    return next(filter(None, (_operand_type(token, columns) for token in beside)), None)
+
+
+def _operand_type(token: Token, columns: Mapping[str, set[str]]) -> str | None:
+    """The type of a number or of a column, where it is certain."""
+    if token.token_type == TokenType.NUMBER:
+        return "BIGINT" if token.text.isdigit() else "DOUBLE"
+    return _only(columns.get(token.text.lower()))
 
 
 def _only(kinds: set[str] | None) -> str | None:

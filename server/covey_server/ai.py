@@ -56,10 +56,11 @@ class ModelSide:
         cursor: duckdb.DuckDBPyConnection,
         parameters: Parameters | None,
         dialect: str = "duckdb",
+        optimize: bool = True,
     ) -> AiPlan | None:
         """Plan a statement; None where it has no AI calls. Raises PlanError."""
         values = parameter_values(parameters) if parameters is not None else ()
-        options = replace(self.options, dialect=dialect)
+        options = replace(self.options, dialect=dialect, optimize=optimize)
         planned = plan(sql, CursorCatalog(self.database, cursor, self.guard), options, values)
         if planned.kind == "plain":
             return None

@@ -79,6 +79,7 @@ class Checked:
     the session's transaction, "option" sets what `assignment` says. names: the identifiers in it. eager: it
     has effects of its own although it reads like a query. temporary: it creates something that lives as long
     as its connection. dialect: of the text of an AI statement; written: the client's text, where `sql` is another.
+    optimize: whether the planner may look for the cheapest way.
     """
 
     sql: str
@@ -89,6 +90,7 @@ class Checked:
     assignment: Assignment | None = None
     dialect: str = "duckdb"
     written: str | None = None
+    optimize: bool = True
 
     @property
     def text(self) -> str:

@@ -15,7 +15,14 @@ ON_OVERFLOW = "ai_on_overflow"
 DIALECT = "ai_dialect"
 """The session option that says whose SQL the client writes; also a call header, the connection's default."""
 
-CHOICES: Mapping[str, tuple[str, ...]] = {ON_OVERFLOW: ("error", "null", "truncate"), DIALECT: DIALECTS}
+OPTIMIZER = "ai_optimizer"
+"""The session option that says whether AI calls are asked in the cheapest way, or as they are written."""
+
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    ON_OVERFLOW: ("error", "null", "truncate"),
+    DIALECT: DIALECTS,
+    OPTIMIZER: ("on", "off"),
+}
 """Every session option with its values, the default first."""
 
 
@@ -45,7 +52,7 @@ def assignment(words: Sequence[str]) -> Assignment:
         rest = rest[1:]
     name = rest[0] if rest else ""
     if name not in CHOICES:
-        raise Refused(f"{opening.upper()} is not available to SQL users, except for {' and '.join(CHOICES)}")
+        raise Refused(f"{opening.upper()} is not available to SQL users, except for {', '.join(CHOICES)}")
     match opening, rest[1:]:
         case "reset", []:
             return Assignment(name, None)

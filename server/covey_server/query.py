@@ -84,7 +84,12 @@ class AiSide(Protocol):
     """The planner, the operators and the model, as queries see them."""
 
     def plan(
-        self, sql: str, cursor: duckdb.DuckDBPyConnection, parameters: Parameters | None, dialect: str
+        self,
+        sql: str,
+        cursor: duckdb.DuckDBPyConnection,
+        parameters: Parameters | None,
+        dialect: str,
+        optimize: bool,
     ) -> AiPlan | None:
         """Plan a statement that seems to have AI calls; None where it has none after all."""
         ...
@@ -109,7 +114,7 @@ class Core:
         if checked.kind == "ai":
             if self.ai is None:
                 raise BadRequest("this server runs without a model, so it cannot answer AI calls")
-            plan = self.ai.plan(checked.sql, cursor, parameters, checked.dialect)
+            plan = self.ai.plan(checked.sql, cursor, parameters, checked.dialect, checked.optimize)
             if plan is not None:
                 return Outline(plan.schema, plan.parameters, update=False, counts=False, eager=False), plan
         return outline(cursor, checked, parameters), None

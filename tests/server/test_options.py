@@ -28,6 +28,16 @@ def test_sql_and_the_protocol_set_the_same_option(connect) -> None:
     assert seen(one) == "error"
 
 
+def test_the_optimizer_is_switched_by_session(connect) -> None:
+    one, other = connect(autocommit=True), connect(autocommit=True)
+    option = OPTION.replace("ai_on_overflow", "ai_optimizer")
+    run(one, "SET ai_optimizer = 'off'")
+    seen_by = [str(connection.adbc_connection.get_option(option)) for connection in (one, other)]
+    assert seen_by == ["off", "on"]
+    with pytest.raises(dbapi.ProgrammingError, match="ai_optimizer is 'on' or 'off', not 'no'"):
+        run(one, "SET ai_optimizer = 'no'")
+
+
 def test_a_transaction_does_not_take_the_option_back(connect) -> None:
     connection = connect()
     run(connection, "SET ai_on_overflow TO truncate")

@@ -28,7 +28,12 @@ class Model:
     now: Progress = field(default_factory=lambda: Progress(0, 0))
 
     def plan(
-        self, _sql: str, _cursor: duckdb.DuckDBPyConnection, _parameters: Parameters | None, _dialect: str
+        self,
+        _sql: str,
+        _cursor: duckdb.DuckDBPyConnection,
+        _parameters: Parameters | None,
+        _dialect: str,
+        _optimize: bool,
     ) -> AiPlan | None:
         return self
 

@@ -42,8 +42,8 @@ class Host:
         self._loop.close()
 
     @contextmanager
-    def serve(self, folder: Path, **options: Any) -> Iterator[str]:
-        """A server on an empty database, as its address. options: of PlanOptions."""
+    def serve(self, folder: Path) -> Iterator[str]:
+        """A server on an empty database, as its address."""
         with ExitStack() as stack:
             database = Database.open(None, threads=1)
             stack.callback(database.close)
@@ -53,10 +53,19 @@ class Host:
             library = TokenLibrary(folder, TOKENIZER, database)
             stack.callback(library.close)
             executor = Executor(database, library, TOKENIZER, HashEngine(), lambda _: PROFILE)
-            side = ModelSide(database, executor, PlanOptions(PROFILE, **options), guard)
+            side = ModelSide(database, executor, PlanOptions(PROFILE), guard)
             server, port = self._do(_start(database, guard, side))
             stack.callback(lambda: self._do(server.stop()))
             yield f"grpc://127.0.0.1:{port}"
+
+    @contextmanager
+    def connect(self, folder: Path, dialect: str, optimizer: str) -> Iterator[dbapi.Connection]:
+        """A connection to a server of its own."""
+        with self.serve(folder) as uri, dbapi.connect(uri, autocommit=True) as connection:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET ai_dialect = '{dialect}'")
+                cursor.execute(f"SET ai_optimizer = '{optimizer}'")
+            yield connection
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -6,12 +6,13 @@ A file is a sequence of records, separated by empty lines; `#` begins a comment.
     statement error <regex>         one that fails with a message in which the regular expression is found
     query <types> [<mode> [<label>]]    a query, then `----`, then its rows, values separated by tabs
 
-types: a letter for each column, I (integer), R (floating point or decimal) or T (anything else). mode: `nosort` (the
+types: a letter for each column, I (integer), R (floating point, decimal) or T (anything else). mode: `nosort` (the
 default: the rows come in this order), `rowsort` (in any order), `subset` (what stands below `----` is the number of
 rows; each of them is one of those of the earlier query with this label). Queries with the same label give the same
 rows. NULL is `NULL`, an empty text `(empty)`; line breaks and tabs are `\\n` and `\\t`.
 
-Before a record may stand `skipif <name>` and `onlyif <name>` (a dialect, `oracle`, `optimized`, `unoptimized`), and
+Before a record may stand `skipif <name>` and `onlyif <name>` (a dialect, `covey`, `oracle`, `optimizer-on`,
+`optimizer-off`), and
 `bind <JSON list>`, the values of its parameters.
 """
 
@@ -126,7 +127,8 @@ def _values(row: Sequence[Any], types: str) -> Iterator[str]:
 
 
 def _kind(value: Any) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
+    whole = isinstance(value, Decimal) and value.as_tuple().exponent == 0
+    if whole or (isinstance(value, int) and not isinstance(value, bool)):
         return "I"
     return "R" if isinstance(value, float | Decimal) else "T"
 
