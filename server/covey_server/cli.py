@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 import uvloop
 from covey_engine.prefill.errors import EngineError
@@ -185,8 +185,16 @@ def _engine(config: ServerConfig, files: ModelFiles) -> EngineClient:
             chunk_tokens=config.chunk_tokens,
             threads=config.threads,
             hang_seconds=config.hang_seconds,
+            calibrate=cast(Literal["auto", "always", "never"], config.calibrate),
+            rates_file=_rates_file(config),
         )
     )
+
+
+def _rates_file(config: ServerConfig) -> str:
+    """Where measured rates are kept: beside the database file; empty for a database in memory."""
+    path = Path(config.database).expanduser()
+    return str(path.with_name(f"{path.name}.rates.json")) if config.database else ""
 
 
 def _write(path: Path, text: str) -> None:

@@ -49,6 +49,11 @@ class ServerConfig:
     chunk_tokens: int = setting(0, "tokens of one forward pass; 0: chosen by the device", low=0)
     threads: int = setting(0, "CPU threads of the model; 0: all cores", low=0)
     hang_seconds: float = setting(120.0, "a forward pass longer than this means the worker is lost", low=1)
+    calibrate: str = setting(
+        "auto",
+        "when the device's rates are measured at the start: auto (once for a database file), always, never",
+        choices=("auto", "always", "never"),
+    )
     sql_memory: str = setting("", "DuckDB's memory limit, such as `4GB`; empty: DuckDB's own default")
     sql_threads: int = setting(0, "DuckDB's threads; 0: all cores", low=0)
     slice_bytes: int = setting(2 << 20, "size of one message of a result", low=1 << 10)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from covey_engine.prefill.calibration import measure
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import EngineError, ModelError, OutOfDeviceMemory
 from covey_engine.prefill.hopper.runner import HopperRunner, open_runner
@@ -189,6 +190,16 @@ def test_warming_leaves_no_trace(pair: tuple[HopperRunner, Any]) -> None:
     runner.warm()
     runner.set_answer_tokens(tuple(range(VOCABULARY)))
     assert np.array_equal(runner.run(chunk), before)
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_its_rates_can_be_measured(pair: tuple[HopperRunner, Any]) -> None:
+    runner, _ = pair
+    rates = measure(runner)
+    assert rates is not None
+    assert rates.fresh_token_s > 0
+    runner.set_answer_tokens(tuple(range(VOCABULARY)))
 
 
 def test_tokens_outside_the_vocabulary_are_refused(pair: tuple[HopperRunner, Any]) -> None:

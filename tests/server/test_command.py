@@ -11,10 +11,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import adbc_driver_flightsql.dbapi as dbapi
 import pytest
 from covey_server import cli
+from covey_server.config import load_config
+from covey_storage.model_files import ModelFiles
 from support.serving import serve
 from support.sql import rows, run
 
@@ -55,6 +58,23 @@ def test_an_unknown_profile_is_named(capsys: pytest.CaptureFixture[str]) -> None
 )
 def test_a_wrong_argument_is_named(capsys: pytest.CaptureFixture[str], args: list[str], said: str) -> None:
     assert said in refused(capsys, *args)
+
+
+@pytest.mark.parametrize(
+    ("args", "calibrate", "kept"),
+    [
+        ([], "auto", ""),
+        (["--database", "shop.duckdb"], "auto", "shop.duckdb.rates.json"),
+        (["--database", "~/shop.duckdb", "--calibrate", "never"], "never", "~/shop.duckdb.rates.json"),
+    ],
+)
+def test_the_engine_keeps_its_rates_beside_the_database_file(
+    monkeypatch: pytest.MonkeyPatch, args: list[str], calibrate: str, kept: str
+) -> None:
+    monkeypatch.setattr("covey_engine.prefill.process.client.EngineClient", lambda config: config)
+    files = ModelFiles(Path("m.gguf"), "gguf", "m", "llama")
+    made: Any = cli._engine(load_config(args), files)
+    assert (made.calibrate, made.rates_file) == (calibrate, str(Path(kept).expanduser()) if kept else "")
 
 
 def test_an_unreadable_file_is_named(capsys: pytest.CaptureFixture[str], folder: Path) -> None:

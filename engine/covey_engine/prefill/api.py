@@ -230,8 +230,21 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Rates:
+    """What the device was measured to take, in seconds: a fresh token (linear layers and all else that grows with
+    tokens), a query-key pair of attention, a cached token whose keys and values a chunk reads besides its own, and a
+    chunk, whatever is in it.
+    """
+
+    fresh_token_s: float
+    pair_s: float
+    read_token_s: float
+    chunk_s: float
+
+
+@dataclass(frozen=True)
 class EngineInfo:
-    """What the worker says of itself once the model is loaded."""
+    """What the worker says of itself once the model is loaded. rates: None where none were measured."""
 
     model: str
     architecture: str
@@ -241,6 +254,7 @@ class EngineInfo:
     arena_tokens: int
     chunk_tokens: int
     load_seconds: float
+    rates: Rates | None = None
 
 
 class Running(Protocol):

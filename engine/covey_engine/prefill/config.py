@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+from covey_engine.prefill.api import Rates
 
 
 @dataclass(frozen=True)
@@ -13,6 +16,10 @@ class EngineConfig:
     "float32", "bfloat16" or "fp8" (backend hopper only); backend: "auto", "reference" or "hopper"; arena_bytes: memory
     of the KV arena, 0 sizes it from the device; chunk_tokens: tokens of one forward pass, 0 chooses by device; threads:
     CPU threads, 0 for all cores; hang_seconds: a chunk that takes longer than this means the worker is lost.
+
+    calibrate: whether the device's rates are measured when a worker starts: "auto" where rates_file has none of this
+    setup, "always" or "never". rates_file: where they are kept; empty for nowhere, and then "auto" measures nothing.
+    rates: those that are known already, so that nothing is measured.
     """
 
     model: str
@@ -23,3 +30,6 @@ class EngineConfig:
     chunk_tokens: int = 0
     threads: int = 0
     hang_seconds: float = 120.0
+    calibrate: Literal["auto", "always", "never"] = "auto"
+    rates_file: str = ""
+    rates: Rates | None = None

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 from covey_engine.prefill.api import EngineInfo, Running, WorkOrder
 from covey_engine.prefill.config import EngineConfig
@@ -120,6 +121,8 @@ class EngineClient:
                 continue
             failures = 0
             with self._changed:
+                # A worker that takes the place of a lost one need not measure again.
+                self._config = replace(self._config, rates=outcome.info.rates)
                 self._link = outcome
                 self._changed.notify_all()
             error = outcome.listen(self._config.hang_seconds)

@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from covey_engine.prefill.config import EngineConfig
@@ -26,6 +27,7 @@ from covey_engine.prefill.scheduling.compiled import compile_kernels
 from covey_engine.prefill.scheduling.orders import open_token_column
 from covey_engine.prefill.scheduling.parts import Parts
 from covey_engine.prefill.scheduling.reports import Report
+from covey_engine.prefill.stored_rates import rates_of
 
 _PR_SET_PDEATHSIG = 1
 
@@ -115,7 +117,7 @@ def main(descriptor: int, opener: str) -> None:
     except MemoryError:
         wire.send(sock, Failed.of(None, ModelError(f"{load.config.model} does not fit into memory")))
         return
-    wire.send(sock, Ready(runner.info))
+    wire.send(sock, Ready(replace(runner.info, rates=rates_of(runner, load.config))))
     Worker(sock, runner).serve()
 
 
