@@ -284,3 +284,7 @@ SELECT id, AI_FILTER('b?', body) FROM tickets t WHERE AI_FILTER('a?', body) AND 
 (SELECT 1 FROM defects d WHERE d.product = t.product AND AI_FILTER('b?', t.body))
 
 SELECT id FROM tickets WHERE AI_FILTER('b?', body) AND NOT AI_FILTER('b?', body) AND AI_FILTER('a?', body)
+
+SELECT t.id, p.id FROM tickets t JOIN products p ON t.product = p.id WHERE AI_FILTER('a?', t.body) AND
+AI_FILTER('b?', p.name) AND AI_FILTER('c?', t.body) AND AI_FILTER('d?', p.name) AND AI_FILTER('e?', t.note) AND
+AI_FILTER('f?', t.body) AND AI_FILTER('g?', t.note)

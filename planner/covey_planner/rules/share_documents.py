@@ -18,7 +18,9 @@ def share_documents(node: Node) -> Node | None:
         case Filter(Filter(input, first), second) if (shared := documents(second)) is not None:
             if documents(first) == shared:
                 return Filter(input, All((*_parts(first), *_parts(second))))
-            if shared in map(documents, filters(input)[1]):
+            below = [documents(condition) for condition in filters(input)[1]]
+            # What has company of its own further down goes there first, or the two would change places for ever.
+            if shared in below and documents(first) not in below:
                 return Filter(Filter(input, second), first)
     if isinstance(node, Filter):
         grouped = _group(node.condition)
