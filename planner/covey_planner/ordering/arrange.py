@@ -7,7 +7,7 @@ where the options leave that to cost. Blocks in which LIMIT may end the last que
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -156,10 +156,10 @@ def _as_it_stands(problem: Problem) -> Problem:
     return replace(problem, predicates=tuple(predicates))
 
 
-def _mapped(plan: Node, change: object) -> Node:
+def _mapped(plan: Node, change: Callable[[Cheap | Ask | Mixed], Condition]) -> Node:
     if not isinstance(plan, Filter):
         return plan
-    return Filter(_mapped(plan.input, change), map_leaves(plan.condition, change))  # type: ignore[arg-type]
+    return Filter(_mapped(plan.input, change), map_leaves(plan.condition, change))
 
 
 def _inventory(plan: Node) -> Counter[object]:
