@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import duckdb
 import pyarrow as pa
@@ -57,10 +58,11 @@ class ModelSide:
         parameters: Parameters | None,
         dialect: str = "duckdb",
         optimize: bool = True,
+        anchor: Literal["cheapest", "first"] = "cheapest",
     ) -> AiPlan | None:
         """Plan a statement; None where it has no AI calls. Raises PlanError."""
         values = parameter_values(parameters) if parameters is not None else ()
-        options = replace(self.options, dialect=dialect, optimize=optimize)
+        options = replace(self.options, dialect=dialect, optimize=optimize, anchor=anchor)
         planned = plan(sql, CursorCatalog(self.database, cursor, self.guard), options, values)
         if planned.kind == "plain":
             return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import duckdb
 import pyarrow as pa
@@ -17,7 +17,7 @@ from covey_server.dialects import check
 from covey_server.errors import BadRequest, Stopped, Unsupported
 from covey_server.framing import encode_schema, frame_batch
 from covey_server.guard import Checked
-from covey_server.options import DIALECT, ON_OVERFLOW, OPTIMIZER, Assignment, choice
+from covey_server.options import ANCHOR, DIALECT, ON_OVERFLOW, OPTIMIZER, Assignment, choice
 from covey_server.proto import flight_sql_pb2 as sql
 from covey_server.query import Core, Query
 from covey_server.registry import Prepared, Registry
@@ -154,7 +154,8 @@ class FlightSql:
         """The statement of a text in the client's dialect. Raises what is wrong with it."""
         dialect = choice(DIALECT, call.dialect) if call.dialect is not None else call.option(DIALECT)
         checked = check(self.core.guard, text, dialect)
-        return replace(checked, optimize=call.option(OPTIMIZER) == "on")
+        anchor = cast("Literal['cheapest', 'first']", call.option(ANCHOR))
+        return replace(checked, optimize=call.option(OPTIMIZER) == "on", anchor=anchor)
 
     def info(self, call: Call, packed: bytes) -> Any:
         """GetFlightInfo: plan a statement (and run it if it writes), or announce a metadata answer."""

@@ -79,7 +79,8 @@ class Checked:
     the session's transaction, "option" sets what `assignment` says. names: the identifiers in it. eager: it
     has effects of its own although it reads like a query. temporary: it creates something that lives as long
     as its connection. dialect: of the text of an AI statement; written: the client's text, where `sql` is another.
-    optimize: whether the planner may look for the cheapest way.
+    optimize: whether the planner may look for the cheapest way; anchor: how it chooses the anchors of questions about
+    pairs.
     """
 
     sql: str
@@ -91,6 +92,7 @@ class Checked:
     dialect: str = "duckdb"
     written: str | None = None
     optimize: bool = True
+    anchor: Literal["cheapest", "first"] = "cheapest"
 
     @property
     def text(self) -> str:

@@ -18,10 +18,14 @@ DIALECT = "ai_dialect"
 OPTIMIZER = "ai_optimizer"
 """The session option that says whether AI calls are asked in the cheapest way, or as they are written."""
 
+ANCHOR = "ai_anchor"
+"""The session option that says which side of a question about pairs is computed once."""
+
 CHOICES: Mapping[str, tuple[str, ...]] = {
     ON_OVERFLOW: ("error", "null", "truncate"),
     DIALECT: DIALECTS,
     OPTIMIZER: ("on", "off"),
+    ANCHOR: ("cheapest", "first"),
 }
 """Every session option with its values, the default first."""
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -90,6 +90,7 @@ class AiSide(Protocol):
         parameters: Parameters | None,
         dialect: str,
         optimize: bool,
+        anchor: Literal["cheapest", "first"],
     ) -> AiPlan | None:
         """Plan a statement that seems to have AI calls; None where it has none after all."""
         ...
@@ -114,7 +115,9 @@ class Core:
         if checked.kind == "ai":
             if self.ai is None:
                 raise BadRequest("this server runs without a model, so it cannot answer AI calls")
-            plan = self.ai.plan(checked.sql, cursor, parameters, checked.dialect, checked.optimize)
+            plan = self.ai.plan(
+                checked.sql, cursor, parameters, checked.dialect, checked.optimize, checked.anchor
+            )
             if plan is not None:
                 return Outline(plan.schema, plan.parameters, update=False, counts=False, eager=False), plan
         return outline(cursor, checked, parameters), None

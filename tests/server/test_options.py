@@ -38,6 +38,17 @@ def test_the_optimizer_is_switched_by_session(connect) -> None:
         run(one, "SET ai_optimizer = 'no'")
 
 
+def test_the_choice_of_anchors_is_a_sessions_own(connect) -> None:
+    one, other = connect(autocommit=True), connect(autocommit=True)
+    option = OPTION.replace("ai_on_overflow", "ai_anchor")
+    run(one, "SET ai_anchor = 'first'")
+    seen_by = [str(connection.adbc_connection.get_option(option)) for connection in (one, other)]
+    assert seen_by == ["first", "cheapest"]
+    run(one, "RESET ai_anchor")
+    with pytest.raises(dbapi.ProgrammingError, match="ai_anchor is 'cheapest' or 'first', not 'last'"):
+        run(one, "SET ai_anchor = 'last'")
+
+
 def test_a_transaction_does_not_take_the_option_back(connect) -> None:
     connection = connect()
     run(connection, "SET ai_on_overflow TO truncate")

@@ -34,6 +34,7 @@ class Model:
         _parameters: Parameters | None,
         _dialect: str,
         _optimize: bool,
+        _anchor: str,
     ) -> AiPlan | None:
         return self
 
