@@ -57,16 +57,17 @@ def lower(
     profile: PromptProfile,
     optimize: bool = True,
     estimated: bool = False,
+    written: exp.Expr | None = None,
 ) -> PhysicalPlan:
     """The physical plan of a bound statement.
 
     optimize: questions on the same documents come together, and a step ends where enough is known. estimated: with
-    what its estimates need.
+    what its estimates need. written: the statement that runs in the end, where it is not the tree itself.
     """
     lowering = Lowering(logical, tree, profile, optimize, estimated)
     for block in logical.blocks:
         lowering.block(block, None)
-    return PhysicalPlan(tuple(lowering.steps.done), lowering.rewrites.sql(tree), profile.name)
+    return PhysicalPlan(tuple(lowering.steps.done), lowering.rewrites.sql(written or tree), profile.name)
 
 
 @dataclass(frozen=True)

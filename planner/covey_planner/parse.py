@@ -7,7 +7,7 @@ every dialect's spelling parses alike and a site keeps its place in the text; pa
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -20,6 +20,7 @@ from covey_planner.dialects import parse_error, to_duckdb
 from covey_planner.errors import BindError, ParseError, Position, Unsupported
 from covey_planner.functions import COUNT, GENERATING, KNOWN, LABEL, MENTION, OTHERS, SCORE
 from covey_planner.parameters import Placeholder, find_placeholders
+from covey_planner.writing import Writing, find_writing
 
 SITE = "__covey_call_"
 _TYPES = {"b": "BOOLEAN", "d": "DOUBLE", "v": "VARCHAR", "i": "BIGINT"}
@@ -53,7 +54,7 @@ class Site:
 class Scan:
     """What the tokens tell: AI calls, parameters, and which kind of statement it is.
 
-    unbound: its parameters have no values, and are read as typed NULLs.
+    unbound: its parameters have no values, and are read as typed NULLs. writing: what it writes, if it does.
     """
 
     sql: str
@@ -62,6 +63,7 @@ class Scan:
     placeholders: tuple[Placeholder, ...]
     explain: bool
     unbound: bool = False
+    writing: Writing | None = None
 
 
 @dataclass(frozen=True)
@@ -86,24 +88,17 @@ def scan(sql: str, dialect: str = "duckdb") -> Scan | None:
     tokens, sites = _find_sites(sql, tokens)
     if not sites:
         return None
-    _check_statement(tokens)
-    return Scan(sql, tuple(tokens), sites, find_placeholders(tokens, sql), explain)
+    writing = find_writing(tokens, sql)
+    _check_statement(tokens, writing is not None)
+    places = find_placeholders(tokens, sql)
+    return Scan(sql, tuple(tokens), sites, places, explain, writing=writing)
 
 
 def parse(scanned: Scan, literals: Sequence[str], dialect: str = "duckdb") -> Statement:
     """The syntax tree of a scanned statement; `literals` are the parameters' values as SQL text, one per
     placeholder.
     """
-    tokens = _substitute(scanned, literals)
-    try:
-        trees = Dialect.get_or_raise(dialect).parser().parse(tokens, scanned.sql)
-    except SqlglotParseError as error:
-        raise parse_error(error) from None
-    except SqlglotError as error:
-        raise ParseError(str(error).splitlines()[0]) from None
-    tree = trees[0] if len(trees) == 1 else None
-    if tree is not None and dialect != "duckdb":
-        tree = to_duckdb(tree, dialect)
+    tree = parse_tree(scanned, literals, dialect)
     if isinstance(tree, exp.Subquery):
         tree = tree.unnest() if not tree.args.get("alias") else tree
     if not isinstance(tree, exp.Query):
@@ -112,6 +107,19 @@ def parse(scanned: Scan, literals: Sequence[str], dialect: str = "duckdb") -> St
             token_position(scanned.tokens[0]),
         )
     return Statement(scanned, tree, _projection_texts(scanned))
+
+
+def parse_tree(scanned: Scan, literals: Sequence[str], dialect: str = "duckdb") -> exp.Expr | None:
+    """The syntax tree of one statement of any kind; None where there is none."""
+    tokens = _substitute(scanned, literals)
+    try:
+        trees = Dialect.get_or_raise(dialect).parser().parse(tokens, scanned.sql)
+    except SqlglotParseError as error:
+        raise parse_error(error) from None
+    except SqlglotError as error:
+        raise ParseError(str(error).splitlines()[0]) from None
+    tree = trees[0] if len(trees) == 1 else None
+    return to_duckdb(tree, dialect) if tree is not None and dialect != "duckdb" else tree
 
 
 def site_number(node: exp.Expr) -> int | None:
@@ -143,12 +151,14 @@ def splice(sql: str, changes: Sequence[tuple[int, int, str]]) -> str:
     return "".join([*pieces, sql[last:]])
 
 
-def describe_text(scanned: Scan, literals: Sequence[str]) -> str:
-    """The statement with each AI call replaced by a typed NULL, everything else verbatim.
+def describe_text(
+    scanned: Scan, literals: Sequence[str], stand_in: Callable[[Site], str] = lambda site: site.null
+) -> str:
+    """The statement with each AI call replaced by a typed NULL, or by `stand_in`, everything else verbatim.
 
     Projections that hold an AI call and have no alias keep their text as the name.
     """
-    changes = [(site.start, site.end, site.null) for site in scanned.sites]
+    changes = [(site.start, site.end, stand_in(site)) for site in scanned.sites]
     changes += [
         (place.start, place.end, text)
         for place, text in zip(scanned.placeholders, literals, strict=True)
@@ -342,7 +352,7 @@ def _strip_explain(sql: str) -> tuple[str, bool]:
     return " " * found.end() + sql[found.end() :], True
 
 
-def _check_statement(tokens: Sequence[Token]) -> None:
+def _check_statement(tokens: Sequence[Token], writes: bool) -> None:
     if not tokens:
         raise ParseError("the statement is empty")
     first = tokens[0]
@@ -350,7 +360,7 @@ def _check_statement(tokens: Sequence[Token]) -> None:
         raise Unsupported(
             "an AI call is no statement of its own: write SELECT before it", token_position(first)
         )
-    if first.token_type not in _QUERIES:
+    if first.token_type not in _QUERIES and not writes:
         raise Unsupported(
             f"{first.text.upper()} with an AI call is not supported; only queries are", token_position(first)
         )

@@ -25,12 +25,13 @@ from covey_planner.optimize import optimize
 from covey_planner.ordering.arrange import arrange
 from covey_planner.ordering.costing import Costing
 from covey_planner.parameters import infer_types, literals, parameter_keys, placeholder_scan
-from covey_planner.parse import Scan, Statement, describe_text, parse, scan, site_number, token_position
+from covey_planner.parse import Scan, Statement, describe_text, scan, site_number, token_position
 from covey_planner.physical import PhysicalPlan
 from covey_planner.profiles import PromptProfile
 from covey_planner.rules import NEEDED, RULES
 from covey_planner.scope import Catalog, describe
 from covey_planner.statistics import Counting
+from covey_planner.surrounding import take_off
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class Planned:
     """A planned statement.
 
     kind: "plain" is ordinary SQL for DuckDB, verbatim and with its parameters. physical: the plan; for a
-    plain statement, its text as the residual. describe_sql: AI-free SQL with the same result columns. tables:
+    plain statement, its text as the residual. describe_sql: AI-free SQL with the same result columns; writes: it
+    changes something, so that it must not be run to be described. tables:
     stored tables and views that an AI statement reads. parameters: keys in binding order (numbers from 0, or
     names), with their types; unbound: no values were given, so the plan serves only to describe. explain: the
     text of the plan is asked for; text: that text. estimates: what each step will cost, where a plan is explained.
@@ -70,6 +72,7 @@ class Planned:
     physical: PhysicalPlan
     sql: str
     describe_sql: str
+    writes: bool = False
     tables: tuple[str, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
     parameters: tuple[int | str, ...] = ()
@@ -130,20 +133,22 @@ def _plan(
         if unbound
         else literals(scanned.placeholders, parameters)
     )
-    statement = ask_each_label(parse(scanned, texts, options.dialect))
+    around = take_off(scanned, texts, options.dialect)
+    statement = ask_each_label(around.statement)
     scanned = statement.scan
     if options.dialect == "duckdb":
-        described = describe_text(scanned, texts)
+        described = describe_text(scanned, around.texts) if around.yields else ""
         logical = bind(statement, catalog)
     else:
         foreign.adapt(statement, options.dialect)
-        described = foreign.described(statement)
+        described = foreign.described(statement) if around.yields else ""
         try:
             logical = bind(statement, catalog)
         except PlanError as error:
             raise foreign.placed(error, statement) from None
-    columns = _describe(catalog, described, scanned)
-    _name_outputs(statement, [name for name, _ in columns])
+    columns = _describe(catalog, described, scanned) if around.yields else ()
+    if around.yields:
+        _name_outputs(statement, [name for name, _ in columns])
     _forget_positions(statement.tree)
     optimized = optimize(logical, RULES if options.optimize else NEEDED)
     if options.optimize and statistics is not None and options.encode is not None:
@@ -151,7 +156,9 @@ def _plan(
         cheapest, stored = options.anchor == "cheapest", catalog.columns()
         optimized = arrange(optimized, statement.tree, options.profile, costing, stored, cheapest)
     estimated = scanned.explain and statistics is not None and options.encode is not None
-    physical = lower(optimized, statement.tree, options.profile, options.optimize, estimated)
+    written = around.change.statement() if around.change is not None else None
+    physical = lower(optimized, statement.tree, options.profile, options.optimize, estimated, written)
+    physical = around.finished(physical, scanned)
     estimates: tuple[StepEstimate, ...] = ()
     if estimated:
         assert statistics is not None
@@ -161,7 +168,8 @@ def _plan(
         kind="ai",
         physical=physical,
         sql=sql,
-        describe_sql=described,
+        describe_sql=around.described(described),
+        writes=around.writing is not None,
         tables=_tables(statement.tree, catalog),
         columns=columns,
         parameters=keys,

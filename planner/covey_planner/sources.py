@@ -20,6 +20,7 @@ from covey_planner.parse import quote, site_null, site_number
 from covey_planner.render import render
 from covey_planner.scope import Catalog, Columns, Relation, Scope, describe, position_of
 from covey_planner.volatile import shown, volatile
+from covey_planner.writing import WRITTEN
 
 
 @dataclass
@@ -306,7 +307,7 @@ def _insertable(select: exp.Select, joins: Sequence[exp.Join]) -> bool:
     )
     columns = any(item.find(exp.Columns) is not None for item in select.expressions)
     positional = any(str(join.args.get("method") or "").upper() == "POSITIONAL" for join in joins)
-    return not ((commas and binding) or columns or positional)
+    return not ((commas and binding) or columns or positional or select.meta_get(WRITTEN))
 
 
 def is_comma(join: exp.Join) -> bool:

@@ -18,7 +18,14 @@ from covey_storage.catalog import Database
 from covey_server import lifecycle
 from covey_server.guard import Guard, tokenize
 from covey_server.query import AiPlan, AiResult
-from covey_server.statements import Parameters, parameter_schema, parameter_values, select_schema
+from covey_server.statements import (
+    Outline,
+    Parameters,
+    outline,
+    parameter_schema,
+    parameter_values,
+    select_schema,
+)
 
 _EXPLAINED = pa.schema([("explain_key", pa.string()), ("explain_value", pa.string())])
 
@@ -72,8 +79,18 @@ class ModelSide:
         names = [str(key + 1) if isinstance(key, int) else key for key in planned.parameters]
         expected = parameter_schema(cursor, list(zip(names, planned.parameter_types, strict=True)))
         if planned.explain:
-            return ExplainPlan(planned.text, expected)
-        return ModelPlan(self.executor, planned, select_schema(cursor, planned.describe_sql), expected)
+            return ExplainPlan(planned.text, _reading(_EXPLAINED, expected))
+        if not planned.writes:
+            schema = select_schema(cursor, planned.describe_sql)
+            return ModelPlan(self.executor, planned, _reading(schema, expected))
+        # The guard has seen the statement as written, which DuckDB may not be able to parse.
+        seen = outline(cursor, self.guard.check(planned.describe_sql))
+        return ModelPlan(self.executor, planned, replace(seen, parameters=expected))
+
+
+def _reading(schema: pa.Schema, parameters: pa.Schema) -> Outline:
+    """What is known of a statement that only reads."""
+    return Outline(schema, parameters, update=False, counts=False, eager=False)
 
 
 @dataclass(frozen=True)
@@ -82,8 +99,7 @@ class ModelPlan:
 
     executor: Executor
     planned: Planned
-    schema: pa.Schema
-    parameters: pa.Schema
+    outline: Outline
 
     def execute(
         self,
@@ -95,7 +111,13 @@ class ModelPlan:
     ) -> AiResult:
         """Start it."""
         return self.executor.execute(
-            self.planned, cursor, query_id=query_id, cancel=cancel, overflow=on_overflow, user=user
+            self.planned,
+            cursor,
+            query_id=query_id,
+            cancel=cancel,
+            overflow=on_overflow,
+            user=user,
+            schema=None if self.outline.update else self.outline.schema,
         )
 
 
@@ -104,8 +126,7 @@ class ExplainPlan:
     """A plan to be shown, not run."""
 
     text: str
-    parameters: pa.Schema
-    schema: pa.Schema = _EXPLAINED
+    outline: Outline
 
     def execute(
         self,

@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -56,16 +56,11 @@ class AiResult(Protocol):
 
 
 class AiPlan(Protocol):
-    """A planned statement with AI calls. schema: what it will yield; parameters: what has to be bound."""
+    """A planned statement with AI calls. outline: what it will yield, and whether it writes."""
 
     @property
-    def schema(self) -> pa.Schema:
-        """Of its rows."""
-        ...
-
-    @property
-    def parameters(self) -> pa.Schema:
-        """Of its parameters."""
+    def outline(self) -> Outline:
+        """What DuckDB says about it."""
         ...
 
     def execute(
@@ -119,7 +114,7 @@ class Core:
                 checked.sql, cursor, parameters, checked.dialect, checked.optimize, checked.anchor
             )
             if plan is not None:
-                return Outline(plan.schema, plan.parameters, update=False, counts=False, eager=False), plan
+                return plan.outline, plan
         return outline(cursor, checked, parameters), None
 
 
@@ -149,6 +144,7 @@ class Query:
         self._user = user
         self._plan: AiPlan | None = None
         self._ai: AiResult | None = None
+        self._ran = False
         self._rows: Rows | None = None
         self._working = 0
         self._cancelled = threading.Event()
@@ -157,13 +153,13 @@ class Query:
 
     def plan(self) -> None:
         """Find the schema; run the statement if it writes. Raises whatever is wrong with it."""
-        if self._checked.temporary and not self._lane.explicit:
-            raise BadRequest("a temporary table lives as long as its transaction: begin one first")
         with self._at_work(), self._lane.statement() as cursor:
             first = self._parameters[0] if self._parameters else None
             seen, self._plan = self._core.describe(cursor, self._checked, first)
             if len(seen.parameters) and first is None:
                 raise BadRequest(f"the statement has {len(seen.parameters)} parameters, and none were bound")
+            if seen.temporary and not self._lane.explicit:
+                raise BadRequest("a temporary table lives as long as its transaction: begin one first")
             self.schema = seen.schema
             if not seen.update and len(self._parameters) > 1:
                 raise BadRequest(
@@ -259,10 +255,7 @@ class Query:
         """Start the statement; `announced` is what its schema has to be, if that is decided."""
         lock = self._lane.lock
         if self._plan is not None:
-            self._ai = ai = self._plan.execute(
-                cursor, self.id, self._user, self._cancelled, self._on_overflow
-            )
-            self.record.figures, self.record.progress = ai.figures, ai.progress
+            ai = self._start(self._plan, cursor)
             schema = _agreed(ai.schema, announced)
             return Rows(schema, _plain(ai.batches, schema), ai.close, lock)
         values = parameter_values(self._parameters[0]) if self._parameters else None
@@ -284,9 +277,13 @@ class Query:
         changed = 0
         try:
             for row in self._parameters or (None,):
-                values = None if row is None else parameter_values(row)
-                fetched = cursor.execute(self._checked.sql, values).fetchall()
-                changed += fetched[0][0] if counts and fetched else 0
+                if self._plan is not None:
+                    count = self._ask_and_write(cursor, row)
+                else:
+                    values = None if row is None else parameter_values(row)
+                    fetched = cursor.execute(self._checked.sql, values).fetchall()
+                    count = fetched[0][0] if fetched else 0
+                changed += count if counts else 0
             if several:
                 cursor.execute("COMMIT")
         except Exception:
@@ -296,6 +293,23 @@ class Query:
             raise
         self.affected = changed
         self.record.rows = changed
+
+    def _ask_and_write(self, cursor: duckdb.DuckDBPyConnection, row: Parameters | None) -> int:
+        """Answer a statement's AI calls, then run it, for one row of parameters; how many rows it changed."""
+        if row is not None and row is not self._parameters[0]:
+            self._plan = self._core.describe(cursor, self._checked, row)[1]
+        assert self._plan is not None
+        ai = self._start(self._plan, cursor)
+        with closing(ai):
+            return sum(batch.column(0)[0].as_py() for batch in ai.batches if batch.num_rows)
+
+    def _start(self, plan: AiPlan, cursor: duckdb.DuckDBPyConnection) -> AiResult:
+        """Start a plan; its figures are added to those of earlier rows of parameters."""
+        self._ai = ai = plan.execute(cursor, self.id, self._user, self._cancelled, self._on_overflow)
+        before, so_far = self.record.figures, ai.figures
+        self.record.figures = (lambda: before() + so_far()) if self._ran else so_far
+        self.record.progress, self._ran = ai.progress, True
+        return ai
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:

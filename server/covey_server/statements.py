@@ -31,7 +31,7 @@ class Outline:
 
     schema: of the rows it yields, without columns for one that yields none; parameters: their schema, named
     as in the statement. counts: it tells how many rows it changed. eager: it changes something, so it has to
-    run at once.
+    run at once; temporary: it creates something that lives as long as its connection.
     """
 
     schema: pa.Schema
@@ -39,6 +39,7 @@ class Outline:
     update: bool
     counts: bool
     eager: bool
+    temporary: bool = False
 
 
 def outline(
@@ -61,6 +62,7 @@ def outline(
         update=update,
         counts=kind == "changed_rows",
         eager=update or writes or checked.eager,
+        temporary=checked.temporary,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import duckdb
 import pytest
@@ -81,3 +81,19 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
 def catalog(database: duckdb.DuckDBPyConnection) -> MemoryCatalog:
     """The database's catalog."""
     return MemoryCatalog(database)
+
+
+@pytest.fixture
+def fresh() -> Iterator[Callable[[], duckdb.DuckDBPyConnection]]:
+    """Makes databases that a test may change, each like the others."""
+    made: list[duckdb.DuckDBPyConnection] = []
+
+    def make() -> duckdb.DuckDBPyConnection:
+        made.append(duckdb.connect())
+        build(made[-1])
+        install_oracle(made[-1])
+        return made[-1]
+
+    yield make
+    for connection in made:
+        connection.close()

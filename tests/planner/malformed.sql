@@ -187,18 +187,6 @@ SELECT t.id FROM tickets t ASOF JOIN products p ON t.id >= p.id AND AI_FILTER('a
 SELECT id FROM tickets LIMIT CASE WHEN AI_FILTER('a?', 'b') THEN 1 ELSE 2 END
 -> Unsupported: an AI call in LIMIT of SELECT is not supported (line 1:40)
 
-CREATE TABLE x AS SELECT id FROM tickets WHERE AI_FILTER('a?', body)
--> Unsupported: CREATE with an AI call is not supported; only queries are (line 1:1)
-
-INSERT INTO products SELECT id FROM tickets WHERE AI_FILTER('a?', body)
--> Unsupported: INSERT with an AI call is not supported; only queries are (line 1:1)
-
-DELETE FROM tickets WHERE AI_FILTER('a?', body)
--> Unsupported: DELETE with an AI call is not supported; only queries are (line 1:1)
-
-UPDATE tickets SET body = 'x' WHERE AI_FILTER('a?', body)
--> Unsupported: UPDATE with an AI call is not supported; only queries are (line 1:1)
-
 COPY (SELECT id FROM tickets WHERE AI_FILTER('a?', body)) TO 'x.csv'
 -> Unsupported: COPY with an AI call is not supported; only queries are (line 1:1)
 

@@ -13,7 +13,7 @@ from covey_engine.operators.overflow import Overflow
 from covey_engine.prefill.api import Figures, Progress
 from covey_server.query import AiPlan, AiResult, Core, Query
 from covey_server.sessions import Lane, Sessions
-from covey_server.statements import Parameters
+from covey_server.statements import EMPTY, Outline, Parameters
 
 BATCH = pa.record_batch({"n": [1, 2, 3]})
 
@@ -23,7 +23,7 @@ class Model:
     """A planner, a plan and its result in one: two batches; `now` is what the model says of itself."""
 
     schema: pa.Schema = BATCH.schema
-    parameters: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    outline: Outline = field(default_factory=lambda: Outline(BATCH.schema, EMPTY, False, False, False))
     users: list[str] = field(default_factory=list)
     now: Progress = field(default_factory=lambda: Progress(0, 0))
 

@@ -39,6 +39,9 @@ from covey_engine.prefill import api
 if TYPE_CHECKING:
     from covey_planner.plan import Planned
 
+CHANGED = pa.schema([("Count", pa.int64())])
+"""What a statement yields that only writes: the number of rows it changed."""
+
 
 class Result:
     """What a statement yields: a schema at once, batches as they are made.
@@ -96,18 +99,23 @@ class Executor:
         overflow: Overflow = "error",
         observe: Observer | None = None,
         user: str = "",
+        schema: pa.Schema | None = None,
     ) -> Result:
         """Start a statement. Errors of DuckDB, operators, engine and storage come from here or from batches.
 
         cancel: set it to stop the query wherever it is. overflow: what happens to texts longer than the
         context. observe: sees every margin and score. user: who shares the device with other users.
+        schema: of what a statement that writes yields; without it that is how many rows it changed.
         """
         statements = Statements(cursor, cancel, self._watch)
         ledger = Ledger()
         if planned.kind == "plain":
             reader = statements.open(planned.sql, parameters)
             return Result(reader.schema, statements.batches(reader), ledger)
-        schema = statements.schema(planned.describe_sql)
+        if not planned.writes:
+            schema = statements.schema(planned.describe_sql)
+        elif schema is None:
+            schema = CHANGED
         answers = readout(self._profiles(planned.physical.profile), self._tokenizer)
         run = _Run(
             planned.physical,
@@ -118,6 +126,7 @@ class Executor:
             Scratch(self._library, query_id),
             Asking(self._engine, query_id, answers, cancel, self._watch, ledger, observe, user),
             overflow,
+            planned.writes,
         )
         return Result(schema, run.batches(schema), ledger)
 
@@ -134,6 +143,7 @@ class _Run:
     scratch: Scratch
     asking: Asking
     overflow: Overflow
+    writes: bool = False
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """All steps, then the residual's batches in the announced schema; cleans up however it ends."""
@@ -143,7 +153,8 @@ class _Run:
                 self.statements.check()
                 self._step(step)
             # The cursor must be free again before tables are dropped and the transaction ends.
-            with closing(self.statements.batches(self.statements.open(self.plan.residual))) as rows:
+            run = self.statements.write if self.writes else self.statements.read
+            with closing(run(self.plan.residual)) as rows:
                 for batch in rows:
                     yield conform(batch, schema)
 

@@ -55,6 +55,19 @@ class Statements:
         finally:
             reader.close()
 
+    def read(self, sql: str) -> Generator[pa.RecordBatch]:
+        """The batches of a SELECT, as they are made."""
+        yield from self.batches(self.open(sql))
+
+    def write(self, sql: str) -> Generator[pa.RecordBatch]:
+        """Run a statement that writes; then what it yields. Stopped before its end, it leaves nothing."""
+        with self._interruptible():
+            relation = self.cursor.sql(sql)
+            if relation is None:
+                return
+            reader = relation.to_arrow_reader(BATCH_ROWS)
+        yield from self.batches(reader)
+
     def table(self, sql: str) -> pa.Table:
         """A statement's whole result; for keys and schemas, not for what users select."""
         reader = self.open(sql)

@@ -1,0 +1,120 @@
+"""What stands around the query that is planned: nothing, or a statement that writes. Taken off before, put back after.
+
+Nothing is bound or run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from covey_planner.errors import BindError, Unsupported
+from covey_planner.parse import (
+    Scan,
+    Site,
+    Statement,
+    describe_text,
+    parse,
+    parse_tree,
+    splice,
+    token_position,
+)
+from covey_planner.physical import PhysicalPlan
+from covey_planner.render import render
+from covey_planner.sources import without_calls
+from covey_planner.writing import Change, Writing, refusing, view
+
+
+@dataclass(frozen=True)
+class Surrounding:
+    """statement: the query to be planned; texts: the values of its parameters; before, after: the text around it."""
+
+    writing: Writing | None
+    statement: Statement
+    texts: tuple[str, ...]
+    before: str = ""
+    after: str = ""
+    change: Change | None = None
+
+    @property
+    def yields(self) -> bool:
+        """Whether the query's own columns matter: what an UPDATE sets has no names."""
+        return self.change is None
+
+    def described(self, query: str) -> str:
+        """The whole statement without AI calls. query: its query without them."""
+        if self.change is not None:
+            return render(without_calls(self.change.statement()), copy=False)
+        return f"{self.before}{query}{self.after}"
+
+    def finished(self, physical: PhysicalPlan, scan: Scan) -> PhysicalPlan:
+        """The plan of the whole statement. physical: of the query; scan: with the sites that it has now."""
+        if self.writing is None or self.change is not None:
+            return physical
+        if self.writing.kind != "view":
+            return replace(physical, residual=f"{self.before}{physical.residual}{self.after}")
+        name = self.writing.name
+
+        def stand_in(site: Site) -> str:
+            return refusing(name, site.type)
+
+        text = self.before + describe_text(scan, self.texts, stand_in)
+        written = scan.sql[scan.tokens[0].start : scan.tokens[-1].end + 1]
+        return PhysicalPlan((), view(text, name, written))
+
+
+def take_off(scanned: Scan, texts: Sequence[str], dialect: str) -> Surrounding:
+    """Read a scanned statement. texts: the values of its parameters. Raises PlanError."""
+    writing = scanned.writing
+    if writing is None:
+        return Surrounding(None, parse(scanned, texts, dialect), tuple(texts))
+    if writing.kind == "change":
+        position = token_position(scanned.tokens[0])
+        tree = parse_tree(scanned, texts, dialect)
+        if tree is None:
+            raise Unsupported("an AI call in this statement is not supported", position)
+        change = Change.of(tree, position)
+        return Surrounding(writing, Statement(scanned, change.select, ()), tuple(texts), change=change)
+    query, own = _part(scanned, texts, writing)
+    if writing.kind == "view":
+        _check_view(scanned, dialect)
+    before, after = _around(scanned, texts, query)
+    return Surrounding(writing, parse(query, own, dialect), own, before, after)
+
+
+def _part(scanned: Scan, texts: Sequence[str], writing: Writing) -> tuple[Scan, tuple[str, ...]]:
+    """The query inside a statement, and the values of its parameters."""
+    tokens = scanned.tokens[writing.first : writing.last]
+    if not tokens:
+        raise BindError("the query is missing", token_position(scanned.tokens[-1]))
+    start, end = tokens[0].start, tokens[-1].end + 1
+    for site in scanned.sites:
+        if not start <= site.start < end:
+            raise Unsupported(f"{site.function} at this place is not supported", site.position)
+    inside = [start <= place.start < end for place in scanned.placeholders]
+    places = tuple(place for place, own in zip(scanned.placeholders, inside, strict=True) if own)
+    values = tuple(text for text, own in zip(texts, inside, strict=True) if own)
+    return replace(scanned, tokens=tokens, placeholders=places), values
+
+
+def _around(scanned: Scan, texts: Sequence[str], query: Scan) -> tuple[str, str]:
+    """The text before and after the query, with the values of the parameters in it."""
+    first, last = scanned.tokens[0].start, scanned.tokens[-1].end + 1
+    start, end = query.tokens[0].start, query.tokens[-1].end + 1
+    changes = [
+        (place.start, place.end, text)
+        for place, text in zip(scanned.placeholders, texts, strict=True)
+        if not start <= place.start < end
+    ]
+    before = splice(scanned.sql[:start], [(0, first, ""), *(c for c in changes if c[1] <= start)])
+    after = [(a - end, b - end, text) for a, b, text in changes if a >= end]
+    return before, splice(scanned.sql[end:last], after)
+
+
+def _check_view(scanned: Scan, dialect: str) -> None:
+    if scanned.placeholders:
+        raise Unsupported("a view has no parameters", scanned.placeholders[0].position)
+    if dialect or dialect != "duckdb":
+        raise Unsupported(
+            "CREATE VIEW with an AI call is not supported yet", token_position(scanned.tokens[0])
+        )
