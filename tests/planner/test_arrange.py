@@ -9,7 +9,7 @@ import pytest
 from covey_planner.explain import explain
 from covey_planner.physical import AskStep
 from covey_planner.plan import PlanOptions, plan
-from covey_planner.statistics import KeyOverlap, Pinned, TokenCount
+from covey_planner.statistics import Count, KeyOverlap, Pinned, TokenCount
 from support.plan_reference import DOCUMENT_FIRST, Dice, MemoryCatalog, words
 
 
@@ -140,11 +140,31 @@ def test_either_question_of_or_may_come_first(asked) -> None:
     assert calls(asked(sql)) == [["often", "rare"]]
 
 
-def test_below_a_limit_the_order_stays(asked) -> None:
-    where = f"{ask('most', 'body', 0.9)} AND {ask('few', 'note', 0.05)}"
+def test_below_a_limit_the_long_texts_come_last(asked) -> None:
+    """All notes are asked about, but only few bodies, whatever is true more often."""
+    where = f"{ask('body', 'body', 0.05)} AND {ask('note', 'note', 0.9)}"
     steps = asked(f"SELECT id FROM tickets WHERE {where} LIMIT 3")
-    assert calls(steps) == [["most"], ["few"]]
+    assert calls(steps) == [["note"], ["body"]]
     assert steps[-1].enough == 3
+    where = f"{ask('body', 'body', 0.05)} AND {ask('note', 'note', 0.9)} AND {ask('other', 'body', 0.5)}"
+    assert calls(asked(f"SELECT id FROM tickets WHERE {where} LIMIT 3")) == [["note"], ["body", "other"]]
+
+
+def test_below_a_limit_a_join_that_finds_enough_soon_comes_last(asked) -> None:
+    where = f"{pair('join', 't.body', 'p.name', 0.5)} AND {ask('filter', 't.body', 0.9)}"
+    steps = asked(f"SELECT t.id FROM tickets t, products p WHERE {where} LIMIT 3")
+    assert calls(steps) == [["filter"], ["join"]]
+    assert steps[-1].enough == 3
+
+
+def test_a_member_that_cannot_be_counted_is_guessed(catalog: MemoryCatalog) -> None:
+    class Refusing(Pinned):
+        def matching(self, sql: str) -> Count:
+            raise duckdb.BinderException(sql)
+
+    sql = f"SELECT 1 FROM (SELECT body FROM tickets) s WHERE {ask('a', 's.body', 0.5)} AND {ask('b', 's.body', 0.1)}"
+    (step,) = plan(sql, catalog, OPTIONS, (), Refusing()).physical.steps
+    assert calls([step]) == [["b", "a"]]
 
 
 def test_a_condition_that_changes_from_call_to_call_is_not_counted_on(asked) -> None:

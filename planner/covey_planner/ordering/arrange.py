@@ -1,7 +1,7 @@
 """Bound blocks in, the same blocks with their AI conditions in the cheapest order and the cheapest anchors out.
 
 What conditions there are, and what they ask, stays; only which side of a question about pairs is the anchor changes,
-where the options leave that to cost. Blocks in which LIMIT may end the last question keep their order.
+where the options leave that to cost.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from covey_planner.logical import (
     map_leaves,
 )
 from covey_planner.ordering.costing import Costing
+from covey_planner.ordering.limited import limited
 from covey_planner.ordering.posing import Poser, Unit, conjuncts
 from covey_planner.ordering.problem import Ordered, Problem
 from covey_planner.ordering.search import MOST, order
@@ -69,10 +70,7 @@ class _Arranger:
         sources = around.inside(block)
         problem, units = Poser(sources, self.costing, self.profile, self.cheapest, self.decided).pose(block)
         if problem.relations and 0 < len(units) <= MOST:
-            ending = ending_of(block, self.tree)
-            if ending is not None and ending.enough is not None:
-                problem = _as_it_stands(problem)
-            found = order(problem, self.costing.seconds)
+            found = self._order(block, problem, units)
             self._decide(units, found)
             block = replace(block, plan=self._ordered(block.plan, units, found))
         return replace(
@@ -85,6 +83,14 @@ class _Arranger:
     def anchored(self, logical: Logical) -> Logical:
         """All calls on the sides that were chosen."""
         return Logical(tuple(map(self._anchored, logical.blocks)))
+
+    def _order(self, block: Block, problem: Problem, units: Sequence[Unit]) -> Ordered:
+        ending = ending_of(block, self.tree)
+        if ending is None or ending.enough is None:
+            return order(problem, self.costing.seconds)
+        asked = [unit.condition is not None and documents(unit.condition) is not None for unit in units]
+        endings = [number for number, can in enumerate(asked) if can]
+        return limited(problem, ending.enough, self.costing.seconds, endings)
 
     def _decide(self, units: Sequence[Unit], found: Ordered) -> None:
         for choice in found.choices:
@@ -145,15 +151,6 @@ class _Arranger:
         if call.identity not in self.decided:
             return call
         return replace(call, anchor=self.decided[call.identity], chosen=True)
-
-
-def _as_it_stands(problem: Problem) -> Problem:
-    """The problem with its order given: only sides are left to choose."""
-    predicates = (
-        replace(predicate, after=frozenset(range(number)))
-        for number, predicate in enumerate(problem.predicates)
-    )
-    return replace(problem, predicates=tuple(predicates))
 
 
 def _mapped(plan: Node, change: Callable[[Cheap | Ask | Mixed], Condition]) -> Node:

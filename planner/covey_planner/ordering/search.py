@@ -72,6 +72,21 @@ def order(problem: Problem, seconds: Seconds, width: int | None = None, frontier
     return _Search(problem, seconds, width, frontier).run()
 
 
+def work(problem: Problem, choices: Sequence[Choice]) -> Work:
+    """What a given order costs; of the choices, the predicates and their sides count. For comparing an order that is
+    under way with others, once more is known of the problem.
+    """
+    costs = Costs(problem)
+    ways = {(way.predicate, way.side): number for number, way in enumerate(costs.ways)}
+    mask, group, total = 0, -1, Work()
+    for choice in choices:
+        way = ways[choice.predicate, choice.side]
+        joined = int(costs.ways[way].group == group)
+        total += _work(costs.of(np.array([mask], np.int64))[0, way, joined])
+        mask, group = mask | 1 << choice.predicate, costs.ways[way].group
+    return total
+
+
 class _Search:
     def __init__(self, problem: Problem, seconds: Seconds, width: int | None, frontier: int) -> None:
         self._seconds, self._frontier = seconds, frontier

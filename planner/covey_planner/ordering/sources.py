@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import duckdb
 from sqlglot import exp
 
 from covey_planner.logical import All, Any, Argument, Block, Cheap, Condition, Not, filters, is_cheap
@@ -130,17 +131,19 @@ class Sources:
             return _Known(key, _ROWS, _ROWS)
         table = self._stored(block, node)
         select = f"SELECT 1 FROM {render(node)}"
-        every = (
-            self.statistics.rows(table.name)
-            if table is not None
-            else self.statistics.matching(with_clause(block.ctes, _same, select) + select)
-        ).value
+        every = self._count(block, select) if table is None else self.statistics.rows(table.name).value
+        if every is None:
+            return _Known(key, _ROWS, _ROWS)
         where = " AND ".join(f"({sql(part)})" for part in own if _steady(part))
-        if not where:
-            return _Known(key, every, every, table)
-        select = f"{select} WHERE {where}"
-        left = self.statistics.matching(with_clause(block.ctes, _same, select) + select).value
-        return _Known(key, min(left, every), every, table)
+        left = self._count(block, f"{select} WHERE {where}") if where else every
+        return _Known(key, every if left is None else min(left, every), every, table)
+
+    def _count(self, block: Block, select: str) -> float | None:
+        """Rows of a query, None where it cannot stand by itself: it may refer to members before it."""
+        try:
+            return self.statistics.matching(with_clause(block.ctes, _same, select) + select).value
+        except duckdb.Error:
+            return None
 
     def _stored(self, block: Block, node: exp.Expr) -> Stored | None:
         """The stored table or view that a member of FROM is."""
