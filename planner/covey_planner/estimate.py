@@ -117,7 +117,8 @@ class _Estimator:
         exact = exact and step.enough is None and not step.exists and all(r in (0.0, 1.0) for r in reach)
         tree = _Tree(anchors, partners, items, anchors_asked)
         for question, share in zip(step.questions, reach, strict=True):
-            self._add(tree, step.prefix, question, share)
+            if question.kind != "count":
+                self._add(tree, step.prefix, question, share)
         lengths = [*anchors.lengths, *(partners.lengths if partners is not None else ())]
         found = StepEstimate(
             anchors=anchors_asked,

@@ -26,6 +26,8 @@ def explain(plan: PhysicalPlan) -> str:
 
 
 def _step(number: int, step: AskStep) -> Iterator[str]:
+    for table, query in step.before:
+        yield f"first: {table}: {query}"
     if step.questions[0].kind == "count":
         yield f"step {number}: count the tokens of {_arguments(step.anchors)} -> {step.questions[0].answers}"
         yield f"  texts: {step.anchors.sql}"

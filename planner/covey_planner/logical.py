@@ -27,6 +27,7 @@ class Argument:
     """An argument of an AI call, with every column qualified.
 
     text: as written. relations: the relations it reads. table, column: set where it is a stored text column.
+    known: the expression by which statistics know it, where `expr` only reads its value.
     """
 
     expr: exp.Expr
@@ -34,6 +35,7 @@ class Argument:
     relations: frozenset[str]
     table: str | None = None
     column: str | None = None
+    known: str | None = None
 
     @cached_property
     def sql(self) -> str:

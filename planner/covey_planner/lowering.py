@@ -14,6 +14,7 @@ from covey_planner.decision import decide
 from covey_planner.domains import Link, Member, Rows, values
 from covey_planner.ending import Ending, ending_of
 from covey_planner.errors import Unsupported
+from covey_planner.limited import ROWS, Limited, limited
 from covey_planner.logical import (
     All,
     Any,
@@ -58,16 +59,19 @@ def lower(
     optimize: bool = True,
     estimated: bool = False,
     written: exp.Expr | None = None,
+    names: Sequence[str] = (),
 ) -> PhysicalPlan:
-    """The physical plan of a bound statement.
+    """The physical plan of a bound statement. names: of its columns.
 
     optimize: questions on the same documents come together, and a step ends where enough is known. estimated: with
     what its estimates need. written: the statement that runs in the end, where it is not the tree itself.
     """
-    lowering = Lowering(logical, tree, profile, optimize, estimated)
+    late = limited(logical, tree) if optimize and names and written is None else None
+    lowering = Lowering(logical, tree, profile, optimize, estimated, late)
     for block in logical.blocks:
         lowering.block(block, None)
-    return PhysicalPlan(tuple(lowering.steps.done), lowering.rewrites.sql(written or tree), profile.name)
+    residual = lowering.rewrites.sql(written or tree) if late is None else lowering.below_limit(late, names)
+    return PhysicalPlan(tuple(lowering.steps.done), residual, profile.name)
 
 
 @dataclass(frozen=True)
@@ -102,11 +106,18 @@ class Lowering:
     """A statement while its blocks are lowered, one after another."""
 
     def __init__(
-        self, logical: Logical, tree: exp.Query, profile: PromptProfile, optimize: bool, estimated: bool
+        self,
+        logical: Logical,
+        tree: exp.Query,
+        profile: PromptProfile,
+        optimize: bool,
+        estimated: bool,
+        late: Limited | None,
     ) -> None:
         calls = [call for block in logical.blocks for call in _calls(block)]
         self._tree = tree
         self._optimize = optimize
+        self._late = frozenset[int]() if late is None else late.sites
         self.free = Unanswered({call.site: call for call in calls}) if estimated else None
         self.steps = Steps(profile, calls)
         self.rewrites = Rewrites()
@@ -134,10 +145,27 @@ class Lowering:
                 self.rewrites.sites[value.call.site] = required[value.call.identity]
         for nested in block.nested:
             self.block(nested, frame.reach(()))
-        open_ = [value for value in block.values if value.call.site not in self.rewrites.sites]
+        answered = self._late | self.rewrites.sites.keys()
+        open_ = [value for value in block.values if value.call.site not in answered]
         self._row_values(frame, [value for value in open_ if not value.grouped])
         self.rewrites.sites.update(frame.joined)
         self._group_values(frame, [value for value in open_ if value.grouped])
+
+    def below_limit(self, late: Limited, names: Sequence[str]) -> str:
+        """Ask what is wanted for the rows below the LIMIT alone; the residual."""
+        calls = [call for call in late.calls if call.site not in self.rewrites.sites]
+        if not calls:
+            return self.rewrites.sql(self._tree)
+        table, first = late.query(self.rewrites, len(names)), len(self.steps.done)
+        with_free = None if self.free is None else lambda _: ""
+        member = late.member(len(names), None if self.free is None else self.free.sql)
+        rows = Rows(lambda _: "", with_free, [member])
+        frame = Frame(late.block, filters(late.block.plan)[0], rows, None, None)
+        for group, answers in self._answers(frame, [Value(call, False) for call in calls], ()):
+            text = answers.value(self._alias())
+            self.rewrites.sites.update({value.call.site: text for value in group})
+        self.steps.done[first] = replace(self.steps.done[first], before=((ROWS, table),))
+        return late.residual(self.rewrites, names)
 
     def _rows(self, block: Block) -> Rows:
         """No rows yet."""
@@ -174,7 +202,9 @@ class Lowering:
         asked = {leaf.call.identity for leaf in leaves(last) if isinstance(leaf, Ask)}
         return [
             group
-            for group in _same_calls([value for value in frame.block.values if not value.grouped])
+            for group in _same_calls(
+                [v for v in frame.block.values if not v.grouped and v.call.site not in self._late]
+            )
             if shared is not None
             and documents(Ask(group[0].call)) == shared
             and group[0].call.identity not in asked

@@ -148,7 +148,8 @@ class AskStep:
     answers. pairs: a query yielding the anchor's keys a0, a1, … and the partner's keys p0, p1, … of the pairs that
     survived everything cheaper; None asks every pair of the two domains. exists: once a pair matches, the other pairs
     of its anchor need not be asked. enough: so many matches are needed, or as many as there are; None for all. chosen:
-    whether the anchor is the side that it is by cost.
+    whether the anchor is the side that it is by cost. before: temporary tables that the domains read, each with the
+    query that fills it.
     """
 
     prefix: tuple[Segment, ...]
@@ -160,6 +161,7 @@ class AskStep:
     enough: int | None = None
     pairs_given: Given | None = None
     chosen: bool = False
+    before: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

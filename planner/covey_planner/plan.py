@@ -157,7 +157,8 @@ def _plan(
         optimized = arrange(optimized, statement.tree, options.profile, costing, stored, cheapest)
     estimated = scanned.explain and statistics is not None and options.encode is not None
     written = around.change.statement() if around.change is not None else None
-    physical = lower(optimized, statement.tree, options.profile, options.optimize, estimated, written)
+    names = [name for name, _ in columns]
+    physical = lower(optimized, statement.tree, options.profile, options.optimize, estimated, written, names)
     physical = around.finished(physical, scanned)
     estimates: tuple[StepEstimate, ...] = ()
     if estimated:

@@ -128,7 +128,11 @@ def call_key(call: Call) -> CallKey:
 
 
 def _named(argument: Argument) -> str:
-    return argument.sql if argument.table is None else f"{argument.table}.{argument.column}".lower()
+    return (
+        argument.known or argument.sql
+        if argument.table is None
+        else f"{argument.table}.{argument.column}".lower()
+    )
 
 
 class Statistics(Protocol):

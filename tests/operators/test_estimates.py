@@ -73,6 +73,8 @@ EXACT = [
     "SELECT lang FROM docs GROUP BY lang HAVING AI_FILTER('Is it German?', lang)",
     "SELECT id FROM docs WHERE id < 0 AND AI_FILTER('Is it old?', body)",
     "SELECT id FROM nothing WHERE AI_FILTER('Is it old?', body)",
+    "SELECT id, AI_FILTER('Is it old?', body), AI_COUNT_TOKENS(body) FROM docs ORDER BY id DESC LIMIT 7 OFFSET 2",
+    "SELECT AI_COUNT_TOKENS(body) FROM docs",
 ]
 
 

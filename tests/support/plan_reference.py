@@ -121,6 +121,9 @@ class Reference:
         try:
             for step in physical.steps:
                 made += [question.answers for question in step.questions]
+                for table, query in step.before:
+                    made.append(table)
+                    self.connection.execute(f"CREATE TEMP TABLE {table} AS {query}")
                 self._step(step)
             cursor = self.connection.execute(physical.residual)
             return [column[0] for column in cursor.description], cursor.fetchall()

@@ -29,7 +29,7 @@ from covey_engine.operators.overflow import Overflow, check_template, fit
 from covey_engine.operators.pairs import drop_idle_anchors, read_pairs
 from covey_engine.operators.readout import readout
 from covey_engine.operators.scratch import Scratch
-from covey_engine.operators.streaming import Statements, conform
+from covey_engine.operators.streaming import Statements, conform, quoted
 from covey_engine.operators.subjects import Subjects
 from covey_engine.operators.template import tokenize
 from covey_engine.operators.texts import describe_item
@@ -148,6 +148,7 @@ class _Run:
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """All steps, then the residual's batches in the announced schema; cleans up however it ends."""
         tables = [question.answers for step in self.plan.steps for question in step.questions]
+        tables += [table for step in self.plan.steps for table, _ in step.before]
         with self.statements.snapshot(), self.scratch, self.statements.dropping(tables):
             for step in self.plan.steps:
                 self.statements.check()
@@ -159,6 +160,8 @@ class _Run:
                     yield conform(batch, schema)
 
     def _step(self, step: AskStep) -> None:
+        for table, query in step.before:
+            self.statements.run(f"CREATE TEMP TABLE {quoted(table)} AS {query}")
         subjects = self._subjects(step)
         if subjects is None:
             write_answers(self.statements, step, None, ())
