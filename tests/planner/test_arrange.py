@@ -126,6 +126,14 @@ def test_what_exists_for_a_row_ends_early_from_its_side(asked) -> None:
     assert step.exists
 
 
+def test_a_filter_in_exists_leaves_the_join_its_early_end(asked) -> None:
+    inner = f"{pair('join', 't.body', 'p.description', 0.4)} AND {ask('filter', 'p.description', 0.5)}"
+    steps = asked(f"SELECT id FROM tickets t WHERE EXISTS (SELECT 1 FROM products p WHERE {inner})")
+    assert calls(steps) == [["filter"], ["join"]]
+    assert steps[-1].exists
+    assert steps[-1].anchors.arguments[0].expression == "t.body"
+
+
 def test_a_subquery_may_come_before_a_filter(asked) -> None:
     join = pair("join", "t.note", "p.name", 0.0005)
     exists = f"EXISTS (SELECT 1 FROM products p WHERE {join})"

@@ -63,9 +63,13 @@ class Poser:
         self._decided = decided
         self._documents: list[Documents] = []
         self._numbers: dict[object, int] = {}
+        # Of a block under EXISTS its relations: then a first match settles rows of the others.
+        self._own: frozenset[str] | None = None
 
     def pose(self, block: Block) -> tuple[Problem, tuple[Unit, ...]]:
         """The problem and, for each of its predicates, what it stands for; conditions in their order, then values."""
+        if isinstance(block.select.parent, exp.Exists):
+            self._own = filters(block.plan)[0].relations
         units: list[Unit] = []
         predicates: list[Predicate] = []
         barrier: int | None = None
@@ -134,6 +138,8 @@ class Poser:
         """A call as a predicate, from each side that it may be asked from. early: the relations whose rows are settled
         by a first match, if they are the anchor.
         """
+        if early is None and self._own is not None:
+            early = call.relations - self._own
         calls = [call]
         if call.identity in self._decided:
             calls = [replace(call, anchor=self._decided[call.identity])]
