@@ -165,7 +165,7 @@ def join(bench: Bench) -> None:
 
 
 def traces(bench: Bench) -> None:
-    """Predicted 6.5 times faster than full prompts: 6.8 times fewer tokens. Turns are segments, shared by slots."""
+    """Predicted 6 times faster than full prompts: 6.8 times fewer tokens at most. Covey finds what texts share."""
     parts, turns, conversations = 2, 10, bench.some(5)
     question = bench.tokens(8)
     texts = [bench.tokens(conversations, 300 + 40 * turns) for _ in range(parts)]
@@ -193,15 +193,10 @@ def traces(bench: Bench) -> None:
 
 
 def _trace_order(bench: Bench, texts: Ids, question: Ids, turns: int) -> WorkOrder:
-    """Every turn of every conversation; a later turn's segment is an empty text."""
-    pieces = [piece for text in texts for piece in np.split(text, 300 + 40 * np.arange(turns))]
-    column = bench.argument([*pieces, np.empty(0, np.int32)])
-    place = np.arange(len(texts) * (turns + 1)).reshape(len(texts), 1, turns + 1)
-    here = np.arange(turns + 1) <= np.arange(1, turns + 1)[:, None]
-    slots = np.where(here, place, len(pieces)).reshape(-1, turns + 1).astype(np.int32)
-    anchors = tuple(replace(column, slots=each) for each in slots.T)
+    """Every turn of every conversation, each a text of its own that the next one begins with."""
+    column = bench.argument([text[: 300 + 40 * (turn + 1)] for text in texts for turn in range(turns)])
     asks = (Ask((Literal(tuple(question.tolist())),), READOUT),)
-    return WorkOrder("traces", tuple(Anchor(n) for n in range(turns + 1)), asks, anchors)
+    return WorkOrder("traces", (Anchor(),), asks, (column,))
 
 
 def beside(bench: Bench) -> None:

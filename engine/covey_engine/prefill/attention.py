@@ -7,6 +7,7 @@ their log-sum-exps, which is exact (Hydragen: Juravsky et al., 2024).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -60,8 +61,17 @@ class Arena:
 class ChunkAttention:
     """Attention of one chunk, call by call as planned."""
 
-    def __init__(self, arena: Arena, chunk: Chunk, plan: Plan, kv_heads: int) -> None:
+    def __init__(
+        self,
+        arena: Arena,
+        chunk: Chunk,
+        plan: Plan,
+        kv_heads: int,
+        written: Callable[[], object] = lambda: None,
+    ) -> None:
+        """written: called after each layer's `write`; returns when the keys of other parts are there too."""
         device = arena.kv.device
+        self._written = written
         self._arena = arena
         self._kv_heads = kv_heads
         self._contexts = plan.contexts
@@ -82,6 +92,7 @@ class ChunkAttention:
             self._arena.kv[layer, self._where] = kv
         else:
             self._arena.kv[layer].index_copy_(0, self._where, kv)
+        self._written()
 
     def all_rows(self, layer: int, queries: Tensor, kv: Tensor) -> Tensor:
         """Attention of every row: [T, heads * head_dim]."""

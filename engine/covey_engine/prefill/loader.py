@@ -63,7 +63,8 @@ def open_runner(config: EngineConfig) -> Runner:
         chunk_tokens=min(chunk_tokens, max(1, len(arena) // 2)),
         load_seconds=time.perf_counter() - started,
     )
-    return ReferenceRunner(model, arena, info)
+    threads = torch.get_num_threads() if device.type == "cpu" else 1
+    return ReferenceRunner(model, arena, info, threads)
 
 
 def _suits_hopper(config: EngineConfig) -> bool:

@@ -5,6 +5,8 @@ float32 by default on a CPU: this runner is the oracle that faster ones are comp
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -13,17 +15,25 @@ from covey_engine.prefill.api import EngineInfo
 from covey_engine.prefill.attention import Arena, ChunkAttention
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
+from covey_engine.prefill.lanes import Lanes, cut_chunk, even_bounds
 from covey_engine.prefill.models.head import CutHead
 from covey_engine.prefill.models.model import Model
 from covey_engine.prefill.plan import plan_chunk
 from covey_engine.prefill.runner import Computed
 
+_LANE_ROWS = 64
+"""Rows of a chunk for each thread, from which on threads take parts of it and not parts of each product."""
+_Found = tuple[NDArray[np.float32], NDArray[np.bool_] | None]
+"""Logits of a part's answers, and which of its rows were not finite."""
+
 
 class ReferenceRunner:
     """A model on a device with its KV arena; `info` says what it was set up with."""
 
-    def __init__(self, model: Model, arena: Arena, info: EngineInfo) -> None:
+    def __init__(self, model: Model, arena: Arena, info: EngineInfo, threads: int = 1) -> None:
+        """threads: how many compute a chunk side by side; more than one only on a CPU."""
         self.info = info
+        self._lanes = Lanes(threads, _alone) if threads > 1 else None
         self._model = model
         self._arena = arena
         self._device = arena.kv.device
@@ -54,8 +64,7 @@ class ReferenceRunner:
         """
         self._check_tokens(chunk.tokens)
         try:
-            with torch.inference_mode():
-                return self._run(chunk)
+            return self._run(chunk)
         except (RuntimeError, MemoryError) as error:
             if not _lacks_memory(error):
                 raise
@@ -64,27 +73,52 @@ class ReferenceRunner:
         raise OutOfDeviceMemory(f"a chunk of {len(chunk)} tokens does not fit on {self._device} ({reason})")
 
     def _run(self, chunk: Chunk) -> NDArray[np.float32]:
-        plan = plan_chunk(chunk)
-        attention = ChunkAttention(self._arena, chunk, plan, self._model.shape.kv_heads)
-        tokens, positions = (
-            torch.from_numpy(x.astype(np.int64)).to(self._device) for x in (chunk.tokens, chunk.positions)
-        )
-        hidden = self._model.forward(tokens, positions, attention)
-        bad = None if attention.bad_rows is None else attention.bad_rows.cpu().numpy()
-        self._arena.settle(chunk.kv_address, bad)
-        if not len(chunk.answers):
-            return np.zeros((0, 0 if self._head is None else self._head.columns), np.float32)
-        assert self._head is not None, "set_answer_tokens comes before the first answer"
-        logits: NDArray[np.float32] = self._head.logits(hidden).cpu().numpy()
-        logits = logits[plan.order]
+        if self._lanes is None or len(chunk) < self._lanes.count * _LANE_ROWS:
+            parts: tuple[Chunk, ...] = (chunk,)
+            found = [self._pass(chunk)]
+        else:
+            parts = cut_chunk(chunk, even_bounds(chunk, self._lanes.count, self._row_keys))
+            found = self._lanes.run(self._pass, parts)
+        for part, (_, bad) in zip(parts, found, strict=True):
+            self._arena.settle(part.kv_address, bad)
+        by_part = np.concatenate([logits for logits, _ in found])
+        # Parts follow each other in rows; within one, answers stand as the chunk has them.
+        ends = np.cumsum([len(part) for part in parts])
+        logits = np.empty_like(by_part)
+        logits[np.argsort(np.searchsorted(ends, chunk.answers, side="right"), kind="stable")] = by_part
         logits[self._arena.ill_answers(chunk) | ~np.isfinite(logits).all(axis=1)] = np.nan
         return logits
+
+    def _pass(self, chunk: Chunk, written: Callable[[], object] = lambda: None) -> _Found:
+        with torch.inference_mode():
+            plan = plan_chunk(chunk)
+            attention = ChunkAttention(self._arena, chunk, plan, self._model.shape.kv_heads, written)
+            tokens, positions = (
+                torch.from_numpy(x.astype(np.int64)).to(self._device) for x in (chunk.tokens, chunk.positions)
+            )
+            hidden = self._model.forward(tokens, positions, attention)
+            bad = None if attention.bad_rows is None else attention.bad_rows.cpu().numpy()
+            if not len(chunk.answers):
+                return np.zeros((0, 0 if self._head is None else self._head.columns), np.float32), bad
+            assert self._head is not None, "set_answer_tokens comes before the first answer"
+            return self._head.logits(hidden).cpu().numpy()[plan.order], bad
+
+    @property
+    def _row_keys(self) -> float:
+        """What a row's linear layers cost, in keys that it attends to."""
+        shape = self._model.shape
+        widths = 2 * shape.query_width + 2 * shape.kv_width + 3 * shape.intermediate
+        return widths * shape.hidden / (2 * shape.query_width)
 
     def _check_tokens(self, tokens: NDArray[np.integer]) -> None:
         size = self._model.shape.vocabulary
         if len(tokens) and (tokens.min() < 0 or tokens.max() >= size):
             wrong = tokens[(tokens < 0) | (tokens >= size)][0]
             raise EngineError(f"token {wrong} is outside the model's vocabulary of {size}")
+
+
+def _alone() -> None:
+    torch.set_num_threads(1)
 
 
 def _lacks_memory(error: BaseException) -> bool:

@@ -1,0 +1,99 @@
+"""A chunk goes in, parts of it that threads compute side by side come out; and the threads that do; torch-free.
+
+Libraries that split every product among threads wait for the slowest at the end of each; threads that take whole rows
+through a layer wait once a layer.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey_engine.prefill.chunk import Chunk
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+def cut_chunk(chunk: Chunk, bounds: Sequence[int]) -> tuple[Chunk, ...]:
+    """The rows before, between and behind ascending `bounds` as chunks of their own; bounds: none is 0 or the end.
+
+    A part reads what other parts write: its contexts hold only after step (1) of all of them (see `Chunk`). A segment
+    that a bound cuts attends to its beginning as to a context. Answers keep their order, by part.
+    """
+    ends = [0, *bounds, len(chunk)]
+    return tuple(_between(chunk, first, stop) for first, stop in pairwise(ends))
+
+
+def even_bounds(chunk: Chunk, count: int, row_keys: float) -> tuple[int, ...]:
+    """Where to cut a chunk into `count` parts that cost alike; row_keys: what a row costs beside attention, in keys."""
+    cost = np.cumsum(chunk.positions + 1 + row_keys)
+    bounds = np.searchsorted(cost, cost[-1] * np.arange(1, count) / count)
+    return tuple(np.unique(bounds[(bounds > 0) & (bounds < len(chunk))]).tolist())
+
+
+def _between(chunk: Chunk, first: int, stop: int) -> Chunk:
+    rows = slice(first, stop)
+    segments, before = _clipped(chunk.segments, first, stop)
+    contexts, _ = _clipped(chunk.contexts, first, stop)
+    kept = segments[:, 1] > 0
+    cut = kept & (before > 0)
+    beginnings = np.column_stack([segments[cut][:, :3], before[cut]])
+    segments[:, 2] += before
+    return Chunk(
+        tokens=chunk.tokens[rows],
+        positions=chunk.positions[rows],
+        kv_address=chunk.kv_address[rows],
+        segments=segments[kept],
+        contexts=np.concatenate([contexts[contexts[:, 1] > 0], beginnings]),
+        answers=chunk.answers[(chunk.answers >= first) & (chunk.answers < stop)] - np.int32(first),
+    )
+
+
+def _clipped(spans: NDArray[np.int64], first: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Spans (first row, rows, …) cut to rows first..stop-1 and counted from there, and the rows each lost in front."""
+    start = np.clip(spans[:, 0], first, stop)
+    end = np.clip(spans[:, 0] + spans[:, 1], first, stop)
+    found = spans.copy()
+    found[:, 0], found[:, 1] = start - first, end - start
+    return found, start - spans[:, 0]
+
+
+class Lanes:
+    """Threads that work side by side and meet at `meet`. prepare: what each does first, once."""
+
+    def __init__(self, count: int, prepare: Callable[[], None]) -> None:
+        self.count = count
+        self._pool = ThreadPoolExecutor(count, "prefill lane", prepare)
+
+    def run(
+        self, work: Callable[[Part, Callable[[], object]], Result], parts: Sequence[Part]
+    ) -> list[Result]:
+        """Results of work(part, meet), one thread a part; `meet` returns once all called it. Raises what one did."""
+        assert len(parts) <= self.count, "every part needs a thread, or they never meet"
+        barrier = threading.Barrier(len(parts))
+        failed: list[BaseException] = []
+
+        def do(part: Part) -> Result | None:
+            try:
+                return work(part, barrier.wait)
+            except threading.BrokenBarrierError:
+                return None
+            except BaseException as error:
+                # Its frames would keep what the part has allocated.
+                traceback.clear_frames(error.__traceback__)
+                failed.append(error)
+                barrier.abort()
+                return None
+
+        found = list(self._pool.map(do, parts))
+        if failed:
+            raise failed[0]
+        return [each for each in found if each is not None]
