@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 from covey_engine.prefill.api import YesNo
-from covey_engine.prefill.readout import MarginReader, answer_tokens
+from covey_engine.prefill.readout import answer_tokens
+from covey_engine.prefill.scheduling.compiled import compile_kernels
+from covey_engine.prefill.scheduling.margins import MarginReader
 from numpy.typing import NDArray
 from torch.nn import functional
 from transformers import DynamicCache
@@ -99,6 +101,7 @@ def _tensor(ids: Ids) -> torch.Tensor:
 
 
 def _read(logits: torch.Tensor) -> Floats:
+    compile_kernels()
     tokens = answer_tokens([READOUT])
     chosen = logits[:, -1, list(tokens)].numpy()
-    return MarginReader(tokens).margins(chosen, (READOUT,), np.zeros(len(chosen), np.int64))
+    return MarginReader(tokens).margins(chosen, READOUT, np.arange(len(chosen)))

@@ -12,8 +12,9 @@ from covey_engine.prefill.api import Anchor, Argument, Ask, Labels, Literal, Wor
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.loader import open_runner
 from covey_engine.prefill.process.local import LocalEngine
-from covey_engine.prefill.readout import MarginReader, answer_tokens
+from covey_engine.prefill.readout import answer_tokens
 from covey_engine.prefill.runner import Runner
+from covey_engine.prefill.scheduling.margins import MarginReader
 from covey_storage.model_files import fetch_embedded, resolve_model
 from covey_storage.tokenizer import load_tokenizer
 from support.hand_packing import HandPacker
@@ -94,10 +95,10 @@ def test_margins_equal_transformers(runner: Runner, oracle: Any) -> None:
         rows = [oracle(torch.tensor([p]), logits_to_keep=1).logits[0, -1, list(tokens)] for p in prompts]
     expected = torch.stack(rows).numpy()
     reader = MarginReader(tokens)
-    for index in range(len(readouts)):
-        which = np.full(len(prompts), index)
-        margins = reader.margins(logits, readouts, which)
-        np.testing.assert_allclose(margins, reader.margins(expected, readouts, which), atol=1e-3, rtol=0)
+    every = np.arange(len(prompts))
+    for readout in readouts:
+        margins = reader.margins(logits, readout, every)
+        np.testing.assert_allclose(margins, reader.margins(expected, readout, every), atol=1e-3, rtol=0)
         assert margins.std() > 0.1
 
 

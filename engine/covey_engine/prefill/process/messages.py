@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +80,7 @@ class Reports:
     reports: tuple[Report, ...]
 
     def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
-        """One buffer for all items and one for all margins and scores, plain tuples for the rest."""
+        """The bytes of all items and those of all margins and scores, plain tuples for the rest."""
         answers = [answers for report in self.reports for answers in report.answers]
         heads = tuple(
             (
@@ -95,7 +94,8 @@ class Reports:
         )
         items = _joined([one.items for one in answers], np.int64)
         values = _joined([one.values.reshape(-1) for one in answers], np.float32)
-        return _reports, (heads, pickle.PickleBuffer(items.data), pickle.PickleBuffer(values.data))
+        # So few bytes cross faster within the message than beside it.
+        return _reports, (heads, bytearray(items.data), bytearray(values.data))
 
 
 def _joined(arrays: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
@@ -104,8 +104,8 @@ def _joined(arrays: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]
     )
 
 
-def _reports(heads: tuple[Any, ...], *buffers: Any) -> Reports:
-    items, values = np.frombuffer(buffers[0], np.int64), np.frombuffer(buffers[1], np.float32)
+def _reports(heads: tuple[Any, ...], *content: bytearray) -> Reports:
+    items, values = np.frombuffer(content[0], np.int64), np.frombuffer(content[1], np.float32)
     begin, first, reports = 0, 0, list[Report]()
     for ticket, parts, figures, progress, finished in heads:
         answers = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import socket
 import struct
+from collections.abc import Sequence
 
 _HEAD = struct.Struct("<QQQ")
 _SIZE = struct.Struct("<Q")
@@ -16,6 +17,9 @@ def send(sock: socket.socket, message: object) -> None:
     """Write one message. Raises OSError where the other side is gone."""
     buffers: list[pickle.PickleBuffer] = []
     body = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
+    if not buffers:
+        sock.sendall(_HEAD.pack(len(body), 0, len(body)) + body)
+        return
     views = [memoryview(body), *(buffer.raw() for buffer in buffers)]
     # Arrays begin where a number may.
     pieces = [piece for view in views for piece in (view, _PADDING[: -len(view) % 8])]
@@ -42,12 +46,18 @@ def receive(sock: socket.socket) -> object | None:
         return None
     if content is None:
         return None
+    if not count:
+        return _loads(content)
     view = memoryview(content)
     at, pieces = count * _SIZE.size, []
     for size in (length, *(size for (size,) in _SIZE.iter_unpack(view[:at]))):
         pieces.append(view[at : at + size])
         at += size + -size % 8
-    message: object = pickle.loads(pieces[0], buffers=pieces[1:])
+    return _loads(pieces[0], pieces[1:])
+
+
+def _loads(body: bytearray | memoryview, buffers: Sequence[memoryview] = ()) -> object:
+    message: object = pickle.loads(body, buffers=buffers)
     return message
 
 

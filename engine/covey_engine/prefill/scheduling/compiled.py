@@ -21,10 +21,12 @@ Tokens = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 Table = NDArray[np.int64]
 TokenTable = NDArray[np.int32]
+FloatTable = NDArray[np.float32]
 # The same, for arrays that a kernel writes to.
 IntsOut = NDArray[np.int64]
 TokensOut = NDArray[np.int32]
 FlagsOut = NDArray[np.bool_]
+FloatsOut = NDArray[np.float32]
 TableOut = NDArray[np.int64]
 
 
@@ -39,9 +41,11 @@ _TYPES = {
     "Flags": _array(types.boolean, 1, True),
     "Table": _array(types.int64, 2, True),
     "TokenTable": _array(types.int32, 2, True),
+    "FloatTable": _array(types.float32, 2, True),
     "IntsOut": _array(types.int64, 1, False),
     "TokensOut": _array(types.int32, 1, False),
     "FlagsOut": _array(types.boolean, 1, False),
+    "FloatsOut": _array(types.float32, 1, False),
     "TableOut": _array(types.int64, 2, False),
 }
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from covey_engine.prefill.api import Answers, Figures, Progress, WorkOrder
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.readout import Head, MarginReader, head_of
+from covey_engine.prefill.readout import Head, head_of
 from covey_engine.prefill.scheduling.arena import Arena
 from covey_engine.prefill.scheduling.batches import Batch
 from covey_engine.prefill.scheduling.compiled import compile_kernels
@@ -24,6 +24,7 @@ from covey_engine.prefill.scheduling.eviction import make_room
 from covey_engine.prefill.scheduling.flights import Flight, launch, restore
 from covey_engine.prefill.scheduling.jobs import Job, close_job, open_job, release_kinds
 from covey_engine.prefill.scheduling.kinds import Kinds
+from covey_engine.prefill.scheduling.margins import MarginReader
 from covey_engine.prefill.scheduling.orders import Columns, Limits, StoredColumn
 from covey_engine.prefill.scheduling.parts import Parts, prepare_parts, release_parts, with_tokens
 from covey_engine.prefill.scheduling.prefixes import Rule
@@ -137,8 +138,9 @@ class Scheduler:
     def settle(self, logits: NDArray[np.float32], seconds: float = 0.0) -> list[Report]:
         """Take the logits of the oldest chunk that is not settled; what each of its orders hears of it."""
         flight = self._flights.popleft()
-        reader = self._readers.setdefault(flight.head, MarginReader(flight.head.tokens))
-        found = land(flight, logits, reader, self._tree)
+        if flight.head not in self._readers:
+            self._readers[flight.head] = MarginReader(flight.head.tokens)
+        found = land(flight, logits, self._readers[flight.head], self._tree)
         tokens = max(1, len(flight.chunk))
         answers: dict[int, list[Answers]] = {}
         before, self._seconds = self._seconds, self._seconds + seconds

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from covey_engine.prefill.api import DONE, Answers, YesNo
-from covey_engine.prefill.readout import MarginReader
 from covey_engine.prefill.scheduling.batches import Batch
 from covey_engine.prefill.scheduling.ending import drop, heed
 from covey_engine.prefill.scheduling.flights import Flight
 from covey_engine.prefill.scheduling.groups import Ints
 from covey_engine.prefill.scheduling.jobs import Job
 from covey_engine.prefill.scheduling.kinds import Kind
+from covey_engine.prefill.scheduling.margins import MarginReader
 from covey_engine.prefill.scheduling.tree import Tree
-
-Margins = NDArray[np.float32]
 
 NOT_FINITE = "the model's answer is not a finite number"
 
@@ -30,14 +26,16 @@ def land(
     if not flight.batches:
         return found
     let_go, withdrawn = [], set[Kind]()
-    for batch, margins in _margins(flight, logits, reader):
-        found[batch.job] += _answers(batch.job.prepared.ask + batch.ask, batch.items, margins)
-        withdrawn |= _move_on(batch, margins, tree)
-        if batch.held is not None:
-            let_go.append(batch.held)
     for batch, rows in zip(flight.batches, flight.answers, strict=True):
-        job = batch.job
-        if job.scores is not None:
+        job, readout = batch.job, batch.job.asks[batch.ask].readout
+        if isinstance(readout, YesNo):
+            margins = reader.margins(logits, readout, rows)
+            found[job] += _answers(job.prepared.ask + batch.ask, batch.items, margins)
+            withdrawn |= _move_on(batch, readout, margins, tree)
+            if batch.held is not None:
+                let_go.append(batch.held)
+        else:
+            assert job.scores is not None
             found[job] += _answers(job.prepared.ask, *job.scores.take(batch.items, logits[rows], flight.head))
             _finish(batch)
     for job in found:
@@ -48,31 +46,12 @@ def land(
     return found
 
 
-def _margins(
-    flight: Flight, logits: NDArray[np.float32], reader: MarginReader
-) -> Iterable[tuple[Batch, Margins]]:
-    """The margins of the batches that ask for yes or no, read together."""
-    asked: list[tuple[Batch, Ints, YesNo]] = []
-    for batch, rows in zip(flight.batches, flight.answers, strict=True):
-        readout = batch.job.asks[batch.ask].readout
-        if isinstance(readout, YesNo):
-            asked.append((batch, rows, readout))
-    if not asked:
-        return
-    batches, answers, readouts = zip(*asked, strict=True)
-    sizes = [len(batch) for batch in batches]
-    distinct = {readout: number for number, readout in enumerate(dict.fromkeys(readouts))}
-    which = np.array([distinct[readout] for readout in readouts]).repeat(sizes)
-    margins = reader.margins(logits.take(np.concatenate(answers), axis=0), tuple(distinct), which)
-    yield from zip(batches, np.split(margins, np.cumsum(sizes)[:-1]), strict=True)
-
-
-def _answers(ask: int, items: Ints, values: NDArray[np.float32]) -> Iterable[Answers]:
+def _answers(ask: int, items: Ints, values: NDArray[np.float32]) -> list[Answers]:
     bad = np.isnan(values if values.ndim == 1 else values[:, 0])
-    if not bad.all():
-        yield Answers(ask, items[~bad], values[~bad]) if bad.any() else Answers(ask, items, values)
-    if bad.any():
-        yield Answers(ask, items[bad], values[bad], NOT_FINITE)
+    if not bad.any():
+        return [Answers(ask, items, values)] if len(items) else []
+    wrong = Answers(ask, items[bad], values[bad], NOT_FINITE)
+    return [wrong] if bad.all() else [Answers(ask, items[~bad], values[~bad]), wrong]
 
 
 def _finish(batch: Batch) -> None:
@@ -81,16 +60,15 @@ def _finish(batch: Batch) -> None:
     batch.job.unsettled -= len(batch)
 
 
-def _move_on(batch: Batch, margins: Margins, tree: Tree) -> set[Kind]:
+def _move_on(batch: Batch, readout: YesNo, margins: NDArray[np.float32], tree: Tree) -> set[Kind]:
     """Queue the items' next asks; kinds of which nodes may be free now."""
     job, ask = batch.job, batch.job.asks[batch.ask]
     path = job.paths[batch.ask]
     if not path.after and job.ending is None:
         _finish(batch)
         return set()
-    assert isinstance(ask.readout, YesNo)
     job.skip(batch.ask, batch.rows, batch.partners)
-    following = np.where(margins > ask.readout.zero_point, ask.on_true, ask.on_false)
+    following = np.where(margins > readout.zero_point, ask.on_true, ask.on_false)
     following[np.isnan(margins)] = DONE
     if job.ending is not None:
         following = heed(batch, following)
