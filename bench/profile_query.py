@@ -28,7 +28,7 @@ from covey_engine.prefill.kernels.merge import MERGED
 from covey_engine.prefill.process.local import LocalEngine
 from covey_engine.prefill.runner import Computed, Logits, Pending, Runner
 from covey_planner.plan import PlanOptions, plan
-from covey_planner.profiles import load_profile
+from covey_planner.profiles import find_profile
 from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
 from covey_storage.model_files import resolve_model
@@ -39,13 +39,14 @@ CHUNK = 16_384
 
 
 class NoModel:
-    """A runner that answers 0 at once."""
+    """A runner that answers at once, true to a fifth of the questions."""
 
     arena_tokens = 900_000
     info = EngineInfo("none", "none", "cpu", "none", 32_768, arena_tokens, CHUNK, 0.0)
 
     def __init__(self) -> None:
         self._columns = 1
+        self._draw = np.random.default_rng(7)
 
     def set_answer_tokens(self, ids: tuple[int, ...], normalizer: bool = False) -> None:
         """Remember how many logits a row has."""
@@ -56,7 +57,9 @@ class NoModel:
         return Computed.by(self._answer, chunk)
 
     def _answer(self, chunk: Chunk) -> Logits:
-        return np.zeros((len(chunk.answers), self._columns), np.float32)
+        logits = np.zeros((len(chunk.answers), self._columns), np.float32)
+        logits[:, 0] = np.where(self._draw.random(len(logits)) < 0.2, 9, -9)
+        return logits
 
 
 class Watched:
@@ -144,12 +147,12 @@ def main() -> None:
     chosen = wished.only.split(",") if wished.only else [workload.name for workload in workloads.WORKLOADS]
     with tempfile.TemporaryDirectory() as folder:
         workloads.write(Path(folder), wished.model / "tokenizer.json", wished.scale)
-        tokenizer, profile = load_tokenizer(resolve_model(str(wished.model))), load_profile(wished.profile)
+        tokenizer, profile = load_tokenizer(resolve_model(str(wished.model))), find_profile(wished.profile)
         database = Database.open(None, sorted(Path(folder).glob("*.parquet")))
         library = TokenLibrary(None, tokenizer, database)
         runner = Watched(NoModel() if wished.without_model else _open(wished))
         engine = LocalEngine(runner)
-        executor = Executor(database, library, tokenizer, engine)
+        executor = Executor(database, library, tokenizer, engine, profiles=lambda _: profile)
 
         def query(sql: str) -> None:
             planned = plan(sql, database, PlanOptions(profile))

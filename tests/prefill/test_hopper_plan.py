@@ -202,6 +202,43 @@ def test_a_shared_head_is_copied_before_anchors() -> None:
     check(chunk, plan)
 
 
+def kept_documents() -> Chunk:
+    """Under a head, two documents with a question each that is not stored behind them, and one on an earlier one."""
+    packer = HandPacker()
+    head = packer.add(range(20))
+    before = packer.add(range(200), head)
+    packer.chunk()
+    for length in (300, 250):
+        document = packer.add(range(length), head)
+        packer.add(range(12), document, (-1,))
+    packer.add(range(12), before, (-1,))
+    return ascending(packer.chunk()[0])
+
+
+def test_a_question_is_copied_behind_its_document() -> None:
+    chunk = kept_documents()
+    plan = planned_chunk(chunk)
+    (call,) = plan.every.calls
+    assert call.keys is Keys.PACKED
+    assert call.pairs[:, 1].tolist() == [312, 262, 12]
+    assert call.pairs[:, 3].tolist() == [332, 282, 232]
+    check(chunk, plan)
+
+
+def test_several_questions_on_a_document_share_its_copy() -> None:
+    packer = HandPacker()
+    head = packer.add(range(20))
+    packer.chunk()
+    document = packer.add(range(300), head)
+    for _ in range(2):
+        packer.add(range(12), document, (-1,))
+    chunk = ascending(packer.chunk()[0])
+    plan = planned_chunk(chunk)
+    packed = [call.pairs for call in plan.every.calls if call.keys is Keys.PACKED]
+    assert [pairs[:, 1].tolist() for pairs in packed] == [[300], [24]]
+    check(chunk, plan)
+
+
 def turns(head: int = 0) -> Chunk:
     """Four turns of a conversation, one after another, then a question on the beginning up to each, last first."""
     packer = HandPacker()

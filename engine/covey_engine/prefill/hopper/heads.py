@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.hopper.pairs import Ints, covered_rows, levels_of
+from covey_engine.prefill.hopper.pairs import Ints, covered_rows, fuse, levels_of
 
 WORTH = 5
 """Copied rows that a query row is worth which then needs one merge less."""
@@ -53,26 +53,41 @@ def pack_heads(own: Ints, contexts: Ints, rows: int, room: int, short: int) -> P
     below = covered_rows(np.concatenate([contexts[:0], *levels[1:]]), rows)
     direct = ~below[own[:, 0]] & (own[:, 1] > short)
     kept, taken_own, taken_second = levels[2:], [own[:0]], [contexts[:0]]
+    deeper = covered_rows(np.concatenate([contexts[:0], *levels[2:]]), rows)
+    tail_of, has_tail = _tails(own, second, deeper)
     replaced = np.zeros(len(second), np.bool_)
     likely = (outer[:, 1] >= HEAD_ROWS) & (outer[:, 3] <= HEAD_KEYS)
     kept.append(outer[~likely])
     for head in outer[likely]:
-        inner = _within(second, head)
-        mine = _within(own, head) & direct
+        inner = np.flatnonzero(_within(second, head))
+        mine = np.flatnonzero(_within(own, head) & direct)
         followers = np.concatenate([second[inner], own[mine]])
-        packed = packer.pack(head, followers)
+        carriers = np.flatnonzero(has_tail[inner])
+        packed = packer.pack(head, followers, carriers, own[tail_of[inner[carriers]]])
         if packed is None:
             kept.append(head[None])
             continue
-        taken_second.append(packed[: inner.sum()])
-        taken_own.append(packed[inner.sum() :])
-        replaced |= inner
-        packed_own |= mine
+        pairs, tails, carried = packed
+        left_over = np.ones(len(inner), np.bool_)
+        left_over[carriers[carried]] = False
+        taken_second.append(pairs[: len(inner)][left_over])
+        taken_own += [pairs[len(inner) :], tails]
+        replaced[inner] = True
+        packed_own[mine] = True
+        packed_own[tail_of[inner[carriers[carried]]]] = True
         kept.append(_without(head, followers, rows))
     left = np.concatenate([*kept, second[~replaced]])
-    return PackedHeads(
-        packed_own, _ordered(taken_own), _by_rows(left), _ordered(taken_second), packer.source()
-    )
+    own_pairs = fuse(_ordered(taken_own))
+    return PackedHeads(packed_own, own_pairs, _by_rows(left), _ordered(taken_second), packer.source())
+
+
+def _tails(own: Ints, contexts: Ints, deeper: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
+    """For each context the own pair of exactly its rows, and whether there is one that sees nothing else besides."""
+    if not len(own):
+        return np.zeros(len(contexts), np.int64), np.zeros(len(contexts), np.bool_)
+    holder = np.searchsorted(own[:, 0], contexts[:, 0], "right") - 1
+    found: NDArray[np.bool_] = (own[holder, :2] == contexts[:, :2]).all(axis=1) & ~deeper[contexts[:, 0]]
+    return holder, found & (own[holder, 1] == own[holder, 3])
 
 
 class _Packer:
@@ -81,26 +96,43 @@ class _Packer:
         self._used = 0
         self._parts: list[Ints] = []
 
-    def pack(self, head: Ints, followers: Ints) -> Ints | None:
+    def pack(
+        self, head: Ints, followers: Ints, carriers: Ints, tails: Ints
+    ) -> tuple[Ints, Ints, NDArray[np.bool_]] | None:
         """Followers with the head before their keys, addressed by position among the packed rows.
 
-        Followers whose keys begin at one address share a copy. None where copying costs more than merging the head
-        for each follower, or does not fit.
+        Followers whose keys begin at one address share a copy. tails: own pairs of the rows of some followers, the
+        carriers; one a copy is packed behind it, so that it sees all its keys in one range. Returns the followers, the
+        tails that were packed, and which those are; None where copying costs more than merging the head for each
+        follower, or does not fit.
         """
         begins, which = np.unique(followers[:, 2], return_inverse=True)
         longest = np.zeros(len(begins), np.int64)
         np.maximum.at(longest, which, followers[:, 3])
-        lengths = longest + head[3]
+        whole = np.flatnonzero(followers[carriers, 3] == longest[which[carriers]])
+        copies, first = np.unique(which[carriers[whole]], return_index=True)
+        chosen = whole[first]
+        behind = np.zeros((len(begins), 2), np.int64)
+        behind[copies] = tails[chosen][:, 2:]
+        lengths = head[3] + longest + behind[:, 1]
         copied, worth = int(lengths.sum()), WORTH * int(followers[:, 1].sum())
         if not len(begins) or copied > min(worth, self._room - self._used):
             return None
         starts = self._used + np.cumsum(lengths) - lengths
-        ranges = np.empty((2 * len(begins), 2), np.int64)
-        ranges[0::2] = head[2:]
-        ranges[1::2] = np.column_stack([begins, longest])
+        ranges = np.empty((3 * len(begins), 2), np.int64)
+        ranges[0::3] = head[2:]
+        ranges[1::3] = np.column_stack([begins, longest])
+        ranges[2::3] = behind
         self._parts.append(ranges)
         self._used += copied
-        return np.column_stack([followers[:, :2], starts[which], followers[:, 3] + head[3]])
+        carried = np.zeros(len(carriers), np.bool_)
+        carried[chosen] = True
+        placed = np.column_stack([tails[chosen][:, :2], starts[copies], lengths[copies]])
+        return (
+            np.column_stack([followers[:, :2], starts[which], followers[:, 3] + head[3]]),
+            placed,
+            carried,
+        )
 
     def source(self) -> NDArray[np.int32]:
         """The arena address of every packed row."""

@@ -21,7 +21,7 @@ def simplify(segments: Ints, contexts: Ints) -> tuple[Ints, Ints]:
     contexts = join_keys(contexts[(contexts[:, 1] > 0) & (contexts[:, 3] > 0)])
     while True:
         extended, left = _absorb(own, contexts)
-        fused, left = _fuse(extended), _outer_first(join_keys(join_rows(left)))
+        fused, left = fuse(extended), _outer_first(join_keys(join_rows(left)))
         if len(left) == len(contexts) and len(fused) == len(own):
             return fused, _unnest(left)
         own, contexts = fused, left
@@ -41,6 +41,18 @@ def levels_of(contexts: Ints) -> list[Ints]:
     return [contexts[indices] for indices in chosen]
 
 
+def fuse(own: Ints) -> Ints:
+    """Of own pairs in row order, neighbours of which the second sees the first's keys and then its own become one."""
+    if not len(own):
+        return own
+    follows = own[:-1, 0] + own[:-1, 1] == own[1:, 0]
+    follows &= own[:-1, 2] == own[1:, 2]
+    follows &= own[:-1, 3] + own[1:, 1] == own[1:, 3]
+    fused = collapse(own, follows, column=1)
+    fused[:, 3] = own[np.concatenate([~follows, [True]]), 3]
+    return fused
+
+
 def covered_rows(pairs: Ints, rows: int) -> NDArray[np.bool_]:
     """Which of `rows` query rows any of the pairs has."""
     begins, ends = pairs[:, 0], pairs[:, 0] + pairs[:, 1]
@@ -58,16 +70,6 @@ def _absorb(own: Ints, contexts: Ints) -> tuple[Ints, Ints]:
     extended[holder[meets], 2] = contexts[meets, 2]
     extended[holder[meets], 3] += contexts[meets, 3]
     return extended, contexts[~meets]
-
-
-def _fuse(own: Ints) -> Ints:
-    """Neighbours of which the second sees the first's keys and then its own become one."""
-    follows = own[:-1, 0] + own[:-1, 1] == own[1:, 0]
-    follows &= own[:-1, 2] == own[1:, 2]
-    follows &= own[:-1, 3] + own[1:, 1] == own[1:, 3]
-    fused = collapse(own, follows, column=1)
-    fused[:, 3] = own[np.concatenate([~follows, [True]]), 3]
-    return fused
 
 
 def _outer_first(contexts: Ints) -> Ints:
