@@ -151,11 +151,27 @@ def key(sql: str) -> str:
     return f"unhex(md5(CAST({sql} AS VARCHAR)))"
 
 
-def domain(arguments: Sequence[Argument], rows: Rows, exclude: Sequence[str] = ()) -> Domain:
-    """The distinct tuples of some arguments. exclude: answer tables whose tuples are not wanted."""
+def domain(arguments: Sequence[Argument], rows: Rows, exclude: Sequence[str] = (), order: str = "") -> Domain:
+    """The distinct tuples of some arguments. exclude: answer tables whose tuples are not wanted; order: keys of the
+    rows, by which the tuples come in the order of the first row of each.
+    """
     component = rows.component(_relations(arguments))
     inner = rows.select(values(arguments), component)
-    return domain_of(arguments, inner, rows.with_, exclude, given(arguments, rows, component, exclude))
+    found = domain_of(arguments, inner, rows.with_, exclude, given(arguments, rows, component, exclude))
+    if not order:
+        return found
+    ranked = rows.select(
+        [*values(arguments), f"row_number() OVER (ORDER BY {order}) AS __covey_o"], component
+    )
+    count = range(len(arguments))
+    keys = ", ".join(f"{key(f'{VALUE}{n}')} AS k{n}" for n in count)
+    there = " AND ".join(f"{VALUE}{n} IS NOT NULL" for n in count)
+    sql = f"SELECT {keys}, min(__covey_o) AS o FROM ({ranked}) AS __covey_d WHERE {there} GROUP BY ALL"
+    for table in exclude:
+        same = " AND ".join(f"__covey_e.k{n} = __covey_k.k{n}" for n in count)
+        sql = f"SELECT * FROM ({sql}) AS __covey_k WHERE NOT EXISTS (SELECT 1 FROM {table} AS __covey_e WHERE {same})"
+    sql = f"SELECT {', '.join(f'k{n}' for n in count)} FROM ({sql}) AS __covey_s ORDER BY o"
+    return replace(found, sql=rows.with_(sql) + sql)
 
 
 def given(

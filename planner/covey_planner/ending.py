@@ -14,6 +14,7 @@ from sqlglot import exp
 from covey_planner.calls import is_aggregate
 from covey_planner.logical import Ask, Block, Call, Cheap, Condition, Mixed, Source, filters, leaves
 from covey_planner.parse import site_number
+from covey_planner.render import render
 from covey_planner.rules.share_documents import documents
 from covey_planner.volatile import volatile
 
@@ -23,10 +24,14 @@ _VALUES = (exp.Literal, exp.Star, exp.Column, exp.Identifier, exp.Null, exp.Bool
 
 @dataclass(frozen=True)
 class Ending:
-    """What ends a step early. exists: an anchor's first match settles it; enough: so many matches end all of it."""
+    """What ends a step early. exists: an anchor's first match settles it; enough: so many matches end all of it.
+
+    order: the keys by which the rows are wanted first, as SQL; the matches count from the first row on.
+    """
 
     exists: bool = False
     enough: int | None = None
+    order: str = ""
 
 
 def ending_of(block: Block, tree: exp.Query) -> Ending | None:
@@ -39,8 +44,46 @@ def ending_of(block: Block, tree: exp.Query) -> Ending | None:
         return Ending(exists=True) if _first_decides(block, source, conditions[:-1], calls[0]) else None
     if block.select is tree and all(call.relations <= source.relations for call in calls):
         enough = _rows_wanted(block.select, source)
-        return None if enough is None else Ending(enough=enough)
+        order = "" if enough is None else _order(block.select, source, calls)
+        return None if enough is None or order is None else Ending(enough=enough, order=order)
     return None
+
+
+def _order(select: exp.Select, source: Source, calls: Sequence[Call]) -> str | None:
+    """ORDER BY as the keys of one relation's rows, "" without one; None where rows cannot be put in its order."""
+    clause = select.args.get("order")
+    if clause is None:
+        return ""
+    alone = len(source.relations) == 1 and not source.attached and not any(call.is_join for call in calls)
+    if not alone or select.args.get("joins"):
+        return None
+    keys = [_key(key, select) for key in clause.expressions]
+    return None if any(key is None for key in keys) else ", ".join(key for key in keys if key is not None)
+
+
+def _key(ordered: exp.Expr, select: exp.Select) -> str | None:
+    """A key of ORDER BY with names of FROM alone, not of the SELECT list; None where that cannot be said."""
+    copy = ordered.copy()
+    key = copy.this if isinstance(copy, exp.Ordered) else copy
+    named = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+    if isinstance(key, exp.Literal):
+        at = int(key.this) - 1 if key.is_int else -1
+        if not 0 <= at < len(select.expressions) or any(item.is_star for item in select.expressions):
+            return None
+        key.replace(exp.Paren(this=select.expressions[at].unalias().copy()))
+    for column in list(copy.find_all(exp.Column)):
+        meant = named.get(column.name.lower()) if not column.table else None
+        if meant is not None and meant != column:
+            column.replace(exp.Paren(this=meant.copy()))
+    barred = (exp.Query, exp.Window, exp.Star, exp.Var, exp.Columns)
+    known = any(isinstance(node, exp.Column) for node in copy.walk())
+    if not known or volatile(copy) is not None or any(isinstance(node, barred) for node in copy.walk()):
+        return None
+    return None if any(_may_change_rows(node) or _asks(node) for node in copy.walk()) else render(copy)
+
+
+def _asks(node: exp.Expr) -> bool:
+    return site_number(node) is not None
 
 
 def _decided(conditions: Sequence[Condition]) -> bool:
@@ -84,6 +127,7 @@ def _rows_wanted(select: exp.Select, source: Source) -> int | None:
         *_PLAIN,
         "limit",
         "offset",
+        "order",
         "with_",
     }:
         return None

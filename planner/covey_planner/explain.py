@@ -42,7 +42,9 @@ def _step(number: int, step: AskStep) -> Iterator[str]:
     if step.exists:
         yield "  until: each anchor's first match"
     if step.enough is not None:
-        yield f"  until: {step.enough} {'match' if step.enough == 1 else 'matches'}"
+        yield f"  until: {step.enough} {'match' if step.enough == 1 else 'matches'}" + (
+            ", in the order of the anchors" if step.ordered else ""
+        )
     yield f"  shared prefix: {_segments(step.prefix)}"
     for index, question in enumerate(step.questions):
         yield from _question(index, question)

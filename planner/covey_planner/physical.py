@@ -150,6 +150,7 @@ class AskStep:
     of its anchor need not be asked. enough: so many matches are needed, or as many as there are; None for all. chosen:
     whether the anchor is the side that it is by cost. before: temporary tables that the domains read, each with the
     query that fills it.
+    ordered: anchors come in the order in which they are wanted; of those up to any point, `enough` matches end it.
     """
 
     prefix: tuple[Segment, ...]
@@ -162,6 +163,7 @@ class AskStep:
     pairs_given: Given | None = None
     chosen: bool = False
     before: tuple[tuple[str, str], ...] = ()
+    ordered: bool = False
 
 
 @dataclass(frozen=True)

@@ -130,9 +130,10 @@ class Steps:
         step = AskStep(
             prefix,
             tuple(questions),
-            met.anchors if met is not None else domain(anchors, rows, prior),
+            met.anchors if met is not None else domain(anchors, rows, prior, ending.order),
             exists=ending.exists,
             enough=ending.enough,
+            ordered=bool(ending.order),
             chosen=call.chosen,
         )
         if met is not None:

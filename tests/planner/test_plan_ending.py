@@ -111,7 +111,8 @@ def test_exists(database: duckdb.DuckDBPyConnection, word: str, inner: str, endi
         # The values are asked afterwards, of the rows that matched.
         ("SELECT id, AI_FILTER('b?', body) AS b FROM tickets t WHERE AI_FILTER('a?', body) LIMIT 3", [3, None]),
         # Which rows there are, or how many, depends on all of them.
-        ("SELECT id FROM tickets t WHERE AI_FILTER('a?', body) ORDER BY id LIMIT 3", [None]),
+        ("SELECT id FROM tickets t WHERE AI_FILTER('a?', body) ORDER BY id LIMIT 3", [3]),
+        ("SELECT id FROM tickets t WHERE AI_FILTER('a?', body) ORDER BY random() LIMIT 3", [None]),
         ("SELECT DISTINCT product FROM tickets t WHERE AI_FILTER('a?', body) LIMIT 3", [None]),
         ("SELECT count(*) FROM tickets t WHERE AI_FILTER('a?', body) LIMIT 3", [None]),
         ("SELECT product, count(*) FROM tickets t WHERE AI_FILTER('a?', body) GROUP BY product LIMIT 3", [None]),
@@ -156,7 +157,10 @@ def test_explain_says_what_ends_a_step(database: duckdb.DuckDBPyConnection) -> N
     assert "  until: 7 matches\n" in text(
         "SELECT id FROM tickets WHERE AI_FILTER('a?', body) LIMIT 5 OFFSET 2"
     )
-    assert "until" not in text("SELECT id FROM tickets WHERE AI_FILTER('a?', body) ORDER BY id LIMIT 5")
+    assert "  until: 5 matches, in the order of the anchors\n" in text(
+        "SELECT id FROM tickets WHERE AI_FILTER('a?', body) ORDER BY id LIMIT 5"
+    )
+    assert "until" not in text("SELECT id FROM tickets WHERE AI_FILTER('a?', body) ORDER BY random() LIMIT 5")
 
 
 PAIRS = trees(st.sampled_from([FITS, WAS, "AI_FILTER(PROMPT('{0} or {1}', t.body, p.description))"]), 5)

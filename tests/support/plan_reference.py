@@ -147,7 +147,8 @@ class Reference:
                 assert {p for _, p in items} <= set(partners)
         answers: list[list[tuple[object, ...]]] = [[] for _ in step.questions]
         # As little as the step allows, in an order of its own.
-        Random(self.seed).shuffle(items)
+        if not step.ordered:
+            Random(self.seed).shuffle(items)
         matches: set[object] = set()
         for anchor, partner in items:
             if (step.exists and anchor in matches) or len(matches) == step.enough:

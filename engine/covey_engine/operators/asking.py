@@ -18,6 +18,7 @@ from covey_engine.operators.overflow import Round
 from covey_engine.operators.subjects import Subjects
 from covey_engine.operators.template import Template
 from covey_engine.operators.watch import CancelWatch
+from covey_engine.operators.waves import in_waves
 from covey_engine.prefill import api
 from covey_engine.prefill.errors import Cancelled
 
@@ -76,8 +77,8 @@ class Asking:
         """
         found = [Found.of(question, subjects.items) for question in step.questions]
         matches = _Matches(step, subjects)
-        for turn in rounds:
-            if matches.enough:
+        for first, turn in in_waves(step, rounds):
+            if first and matches.enough:
                 break
             for question in turn.unanswered:
                 found[question].states[slice(None) if turn.items is None else turn.items] = NULL
@@ -151,8 +152,8 @@ class _Matches:
 
     def ending(self, asks: Sequence[api.Ask]) -> dict[str, Any]:
         """What ends an order of these asks; nothing where none of their answers is a match."""
-        if not any(api.MATCH in (ask.on_true, ask.on_false) for ask in asks):
-            return {}
+        if self._step.ordered or not any(api.MATCH in (ask.on_true, ask.on_false) for ask in asks):
+            return {}  # in a wave of its order, no match comes before another
         return {
             "exists": self._step.exists,
             "enough": None if self._step.enough is None else self._missing,

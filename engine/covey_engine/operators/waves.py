@@ -1,0 +1,37 @@
+"""The rounds of a step go in; out come its parts, in the order in which the anchors are wanted; asks nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from covey_planner.physical import AskStep
+
+from covey_engine.operators.overflow import Round
+
+LEAST = 64
+"""Anchors of a first wave: fewer would leave the device idle."""
+
+
+def in_waves(step: AskStep, rounds: Sequence[Round]) -> Iterator[tuple[bool, Round]]:
+    """Each round to be asked, and whether what was found before may be enough.
+
+    An ordered step is asked in waves, each of twice as many anchors as the one before: whether there are enough
+    matches is known at the end of a wave, when all anchors before the next are answered.
+    """
+    if not step.ordered or step.enough is None:
+        for turn in rounds:
+            yield True, turn
+        return
+    items = [np.arange(turn.subjects.items) if turn.items is None else turn.items for turn in rounds]
+    total = 1 + max((int(numbers.max(initial=-1)) for numbers in items), default=-1)
+    start, size = 0, max(LEAST, 2 * step.enough)
+    while start < total:
+        first = True
+        for turn, numbers in zip(rounds, items, strict=True):
+            chosen = np.flatnonzero((numbers >= start) & (numbers < start + size))
+            if len(chosen):
+                yield first, replace(turn, subjects=turn.subjects.restrict(chosen), items=numbers[chosen])
+                first = False
+        start, size = start + size, 2 * size
