@@ -94,6 +94,14 @@ def scan(sql: str, dialect: str = "duckdb") -> Scan | None:
     return Scan(sql, tuple(tokens), sites, places, explain, writing=writing)
 
 
+def readable_tokens(sql: str, dialect: str = "duckdb") -> list[Token]:
+    """The tokens of a statement, with names for AI calls that any parser can read. Raises PlanError."""
+    tokens = _tokenize(_EXPLAIN.sub(lambda found: " " * len(found[0]), sql, count=1), dialect)
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens.pop()
+    return _find_sites(sql, tokens)[0]
+
+
 def parse(scanned: Scan, literals: Sequence[str], dialect: str = "duckdb") -> Statement:
     """The syntax tree of a scanned statement; `literals` are the parameters' values as SQL text, one per
     placeholder.

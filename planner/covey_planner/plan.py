@@ -62,7 +62,8 @@ class Planned:
 
     kind: "plain" is ordinary SQL for DuckDB, verbatim and with its parameters. physical: the plan; for a
     plain statement, its text as the residual. describe_sql: AI-free SQL with the same result columns; writes: it
-    changes something, so that it must not be run to be described. tables:
+    changes something, so that it must not be run to be described; view: the name of
+    the view that it creates, in lower case. tables:
     stored tables and views that an AI statement reads. parameters: keys in binding order (numbers from 0, or
     names), with their types; unbound: no values were given, so the plan serves only to describe. explain: the
     text of the plan is asked for; text: that text. estimates: what each step will cost, where a plan is explained.
@@ -73,6 +74,7 @@ class Planned:
     sql: str
     describe_sql: str
     writes: bool = False
+    view: str = ""
     tables: tuple[str, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
     parameters: tuple[int | str, ...] = ()
@@ -171,6 +173,7 @@ def _plan(
         sql=sql,
         describe_sql=around.described(described),
         writes=around.writing is not None,
+        view=around.writing.view if around.writing is not None else "",
         tables=_tables(statement.tree, catalog),
         columns=columns,
         parameters=keys,

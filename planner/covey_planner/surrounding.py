@@ -77,7 +77,7 @@ def take_off(scanned: Scan, texts: Sequence[str], dialect: str) -> Surrounding:
         return Surrounding(writing, Statement(scanned, change.select, ()), tuple(texts), change=change)
     query, own = _part(scanned, texts, writing)
     if writing.kind == "view":
-        _check_view(scanned)
+        _check_view(scanned, dialect)
     before, after = _around(scanned, texts, query)
     return Surrounding(writing, parse(query, own, dialect), own, before, after)
 
@@ -111,7 +111,10 @@ def _around(scanned: Scan, texts: Sequence[str], query: Scan) -> tuple[str, str]
     return before, splice(scanned.sql[end:last], after)
 
 
-def _check_view(scanned: Scan) -> None:
+def _check_view(scanned: Scan, dialect: str) -> None:
     if scanned.placeholders:
         raise Unsupported("a view has no parameters", scanned.placeholders[0].position)
-    raise Unsupported("CREATE VIEW with an AI call is not supported yet", token_position(scanned.tokens[0]))
+    if dialect != "duckdb":
+        raise Unsupported(
+            "a view with AI calls is written in dialect duckdb", token_position(scanned.tokens[0])
+        )

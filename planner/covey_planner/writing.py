@@ -29,13 +29,14 @@ _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 @dataclass(frozen=True)
 class Writing:
     """A statement that writes. first, last: the tokens of its query, all of them for UPDATE and DELETE; name: of a
-    view, as written.
+    view, as written; view: the same in lower case, without its schema.
     """
 
     kind: Literal["table", "insert", "view", "change"]
     first: int
     last: int
     name: str = ""
+    view: str = ""
 
 
 def find_writing(tokens: Sequence[Token], sql: str) -> Writing | None:
@@ -80,7 +81,7 @@ def _create(tokens: Sequence[Token], sql: str) -> Writing | None:
         last -= 3
     if kind == "TABLE":
         return Writing("table", as_ + 1, last)
-    named = [token for n, token in _outside(tokens) if at < n < as_]
+    named = [token for n, token in _outside(tokens) if at < n < as_ and token.text != "("]
     words = [token.text.upper() for token in named]
     if words[:3] == ["IF", "NOT", "EXISTS"]:
         raise Unsupported(
@@ -89,7 +90,7 @@ def _create(tokens: Sequence[Token], sql: str) -> Writing | None:
         )
     if "." in words and words[0] not in {"MAIN", "TEMP"}:
         raise Unsupported("a view with AI calls belongs in the schema main", _position(named[0]))
-    return Writing("view", as_ + 1, last, sql[named[0].start : named[-1].end + 1])
+    return Writing("view", as_ + 1, last, sql[named[0].start : named[-1].end + 1], named[-1].text.lower())
 
 
 def _insert(tokens: Sequence[Token]) -> Writing | None:
@@ -142,7 +143,7 @@ class Change:
         select = exp.Select(
             expressions=values or [exp.Literal.number(1)],
             from_=exp.From(this=tree.this.copy()),
-            joins=[exp.Join(this=_member(table.copy()), kind="CROSS") for table in more],
+            joins=[join for table in more for join in _joins(table.copy())],
         )
         for key in ("where", "with_"):
             if tree.args.get(key) is not None:
@@ -151,7 +152,7 @@ class Change:
         return Change(tree, select)
 
     def statement(self) -> exp.Expr:
-        """The statement, its values and its condition being those of the SELECT."""
+        """The statement, made of the SELECT's own parts: they know what they were found to be."""
         changed = self.tree.copy()
         if isinstance(changed, exp.Update):
             for part, value in zip(changed.expressions, self.select.expressions, strict=True):
@@ -159,15 +160,35 @@ class Change:
         for key in ("where", "with_"):
             if changed.args.get(key) is not None:
                 changed.args[key] = self.select.args[key]
+        joins = self.select.args.get("joins") or []
+        if joins:
+            first = _alone(joins[0].this).copy()
+            first.set("joins", [*(first.args.get("joins") or []), *(join.copy() for join in joins[1:])])
+            if isinstance(changed, exp.Update):
+                changed.args["from_"].args["this"] = first
+            else:
+                changed.args["using"] = [first]
         return changed
 
 
-def _member(table: exp.Expr) -> exp.Expr:
-    """A member of FROM; one that is joined with others stays together with them."""
-    for join in table.args.get("joins") or []:
+def _joins(table: exp.Expr) -> list[exp.Join]:
+    """A member of the statement's FROM, and what is joined to it, as joins of a SELECT; where a RIGHT or FULL join
+    would take in the changed table too, in parentheses.
+    """
+    joins: list[exp.Join] = list(table.args.get("joins") or [])
+    for join in joins:
         if not any(join.args.get(key) for key in ("kind", "side", "method", "on", "using")):
             join.set("kind", "CROSS")
-    return exp.Subquery(this=table) if table.args.get("joins") else table
+    if any(str(join.side).upper() in {"RIGHT", "FULL"} for join in joins):
+        return [exp.Join(this=exp.Subquery(this=table), kind="CROSS")]
+    table.set("joins", None)
+    return [exp.Join(this=table, kind="CROSS"), *joins]
+
+
+def _alone(member: exp.Expr) -> exp.Expr:
+    """A member of FROM without the parentheses that kept it together."""
+    inner: exp.Expr = member.this
+    return inner if isinstance(member, exp.Subquery) and isinstance(inner, exp.Table) else member
 
 
 def refusing(name: str, kind: str) -> str:

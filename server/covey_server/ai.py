@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import duckdb
@@ -12,7 +13,9 @@ import pyarrow as pa
 from covey_engine.operators.executor import Executor
 from covey_engine.operators.overflow import Overflow
 from covey_engine.prefill.api import Figures, Progress
+from covey_planner.errors import PlanError
 from covey_planner.plan import Planned, PlanOptions, plan
+from covey_planner.views import expand
 from covey_storage.catalog import Database
 
 from covey_server import lifecycle
@@ -26,6 +29,7 @@ from covey_server.statements import (
     parameter_values,
     select_schema,
 )
+from covey_server.views import StoredViews
 
 _EXPLAINED = pa.schema([("explain_key", pa.string()), ("explain_value", pa.string())])
 
@@ -58,6 +62,25 @@ class ModelSide:
     options: PlanOptions
     guard: Guard
 
+    @cached_property
+    def views(self) -> StoredViews:
+        """The views that have AI calls."""
+        return StoredViews(self.database)
+
+    def concerns(self, names: frozenset[str]) -> bool:
+        """Whether a statement with these names in it may read a view that has AI calls."""
+        return self.views.concern(names)
+
+    def _expanded(self, sql: str, cursor: duckdb.DuckDBPyConnection, dialect: str) -> str:
+        """The statement with the queries of such views in their place."""
+        tokens = tuple(tokenize(sql)) if dialect == "duckdb" else ()
+        names = frozenset(token.text for token in tokens)
+        if not tokens or not self.views.concern(names):
+            return sql
+        if tokens[0].text == "alter":
+            self.views.note(names)
+        return expand(sql, self.views.read(cursor), dialect)
+
     def plan(
         self,
         sql: str,
@@ -69,10 +92,17 @@ class ModelSide:
     ) -> AiPlan | None:
         """Plan a statement; None where it has no AI calls. Raises PlanError."""
         values = parameter_values(parameters) if parameters is not None else ()
+        expanded = self._expanded(sql, cursor, dialect)
         options = replace(self.options, dialect=dialect, optimize=optimize, anchor=anchor)
-        planned = plan(sql, CursorCatalog(self.database, cursor, self.guard), options, values)
+        try:
+            planned = plan(expanded, CursorCatalog(self.database, cursor, self.guard), options, values)
+        except PlanError as error:
+            # Where views were put in, places in the text are no places in the statement.
+            raise (error if expanded == sql else type(error)(error.message)) from None
         if planned.kind == "plain":
             return None
+        if planned.view:
+            self.views.note([planned.view])
         # What the planner wrote for DuckDB holds all of the statement but its AI calls.
         self.guard.refuse_functions(tuple(tokenize(planned.describe_sql)))
         # DuckDB counts parameters from 1.

@@ -90,6 +90,10 @@ class AiSide(Protocol):
         """Plan a statement that seems to have AI calls; None where it has none after all."""
         ...
 
+    def concerns(self, names: frozenset[str]) -> bool:
+        """Whether a statement with these names in it may read a view that has AI calls."""
+        ...
+
 
 @dataclass(frozen=True)
 class Core:
@@ -107,7 +111,8 @@ class Core:
         """What a statement will yield, and its plan if it has AI calls; runs nothing."""
         if lifecycle.TABLE in checked.names:
             cursor.register(lifecycle.TABLE, self.history.table())
-        if checked.kind == "ai":
+        views = checked.kind == "plain" and self.ai is not None and self.ai.concerns(checked.names)
+        if checked.kind == "ai" or views:
             if self.ai is None:
                 raise BadRequest("this server runs without a model, so it cannot answer AI calls")
             plan = self.ai.plan(

@@ -58,6 +58,26 @@ def flagged(fresh: Fresh) -> duckdb.DuckDBPyConnection:
             "tickets",
         ),
         (
+            "UPDATE tickets AS t SET flag = true FROM (SELECT id, AI_FILTER('x?', name) AS x FROM products) p "
+            f"WHERE t.product = p.id AND p.x AND {F}",
+            "tickets",
+        ),
+        (
+            "UPDATE tickets AS t SET note = d.title FROM products p LEFT JOIN defects d ON d.id = p.id "
+            f"AND AI_FILTER('d?', d.title) WHERE t.product = p.id AND {F}",
+            "tickets",
+        ),
+        (
+            "DELETE FROM tickets t USING products p RIGHT JOIN defects d ON d.id = p.id "
+            f"WHERE t.product = d.product AND {F}",
+            "tickets",
+        ),
+        (
+            "DELETE FROM tickets t USING (SELECT id FROM products WHERE AI_FILTER('x?', name)) p, defects d "
+            "WHERE t.product = p.id AND d.id = p.id AND AI_FILTER('d?', d.title)",
+            "tickets",
+        ),
+        (
             "WITH w AS (SELECT id FROM products WHERE AI_FILTER('x?', name)) "
             "UPDATE tickets SET flag = false WHERE product IN (FROM w)",
             "tickets",

@@ -38,6 +38,9 @@ class Model:
     ) -> AiPlan | None:
         return self
 
+    def concerns(self, _names: frozenset[str]) -> bool:
+        return False
+
     def execute(
         self,
         _cursor: duckdb.DuckDBPyConnection,
