@@ -372,14 +372,15 @@ class Lowering:
     def _answer_rows(self, frame: Frame, group: Sequence[Value], answers: Answers) -> None:
         """Note where a question's answers are looked up, and where the residual finds them joined in."""
         call, alias = group[0].call, self._alias()
-        joined = call.relations <= frame.source.relations and frame.insertable
         text = answers.value(alias)
         self.rewrites.sites.update({value.call.site: text for value in group})
-        if not joined:
+        # An ON stands before the answers are joined in: it looks them up.
+        late = [value for value in group if _join_of(frame, value.call) is None]
+        if not (late and call.relations <= frame.source.relations and frame.insertable):
             return
         insertion = Insertion("LEFT", answers, alias, -1)
         self.rewrites.insertions.setdefault(frame.block.number, []).append(insertion)
-        frame.joined.update({value.call.site: f"{alias}.{alias}_answer" for value in group})
+        frame.joined.update({value.call.site: f"{alias}.{alias}_answer" for value in late})
 
     def _group_values(self, frame: Frame, wanted: Sequence[Value]) -> None:
         """Answers about groups: one step a question, looked up by group."""
@@ -476,11 +477,19 @@ def _place(frame: Frame, call: Call) -> int:
 
     Before the ON that holds the call, if one does; else as soon as all is there that the call is about.
     """
+    at = _join_of(frame, call)
+    if at is not None:
+        return at
+    items = [item.position for item in frame.source.items if item.relations & call.relations]
+    attached = [join.position for join in frame.source.attached if join.relation in call.relations]
+    return max([*items, *attached, -1]) + 1
+
+
+def _join_of(frame: Frame, call: Call) -> int | None:
+    """Which join of the SELECT holds the call in its ON."""
     joins: list[exp.Join] = frame.block.select.args.get("joins") or []
     for at, join in enumerate(joins):
         on = join.args.get("on")
         if on is not None and any(site_number(part) == call.site for part in on.walk()):
             return at
-    items = [item.position for item in frame.source.items if item.relations & call.relations]
-    attached = [join.position for join in frame.source.attached if join.relation in call.relations]
-    return max([*items, *attached, -1]) + 1
+    return None
