@@ -198,7 +198,9 @@ def test_its_rates_can_be_measured(pair: tuple[HopperRunner, Any]) -> None:
     runner, _ = pair
     rates = measure(runner)
     assert rates is not None
-    assert rates.fresh_token_s > 0
+    # So small a model waits for its launches alone.
+    assert rates.chunk_s > 0
+    assert min(rates.fresh_token_s, rates.pair_s, rates.read_token_s) >= 0
     runner.set_answer_tokens(tuple(range(VOCABULARY)))
 
 

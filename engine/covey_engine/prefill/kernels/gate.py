@@ -26,7 +26,7 @@ def silu_mul(gate_up: Tensor, out: Activation, precision: Precision) -> None:
     if precision is Precision.ROW:
         large = triton.next_power_of_2(width + 1) // 2
         small = triton.next_power_of_2(width - large) if width > large else 0
-        _silu_mul_row[(rows,)](gate_up, out.values, out.scale, width, LARGE=large, SMALL=small, num_warps=8)
+        _silu_mul_row[(rows,)](gate_up, out.values, out.scale, width, LARGE=large, SMALL=small, num_warps=4)
         return
     groups = triton.cdiv(width, GROUP)
     scale = out.values if out.scale is None else out.scale
