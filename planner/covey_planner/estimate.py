@@ -40,11 +40,12 @@ _UNKNOWN = 0.5
 @dataclass(frozen=True)
 class Asked:
     """A question's part of an estimate: of how many anchors or pairs it is asked, and the share of true answers
-    (None where an answer is no truth).
+    (None where an answer is no truth). exact: no answer decides how many.
     """
 
     items: float
     selectivity: Selectivity | None
+    exact: bool = True
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class StepEstimate:
     """What a step will cost.
 
     anchors, partners: distinct tuples of either side; items: anchors of a filter, pairs of a join. prompts and
-    prompt_tokens: as `Figures` counts them. remembered: prompt tokens whose answers are known already. rows_exact: the
-    counts are no estimates; tokens_exact: nor are the texts' tokens.
+    prompt_tokens: as `Figures` counts them. remembered: prompt tokens whose answers are known already. rows_exact:
+    items is no estimate; tokens_exact: nor are the texts' tokens.
     """
 
     anchors: float
@@ -74,8 +75,8 @@ class StepEstimate:
 
     @property
     def exact(self) -> bool:
-        """Whether the tokens are counted, not estimated."""
-        return self.rows_exact and self.tokens_exact
+        """Whether the work is counted, not estimated."""
+        return self.tokens_exact and all(question.exact for question in self.questions)
 
 
 def estimate(
@@ -111,10 +112,12 @@ class _Estimator:
             items, exact = anchors.count, anchors.exact
         else:
             items, exact = self._pairs(step, anchors, partners)
+        if step.questions[0].kind == "count":
+            return self._counted(step, anchors)
         likely = [self._likely(question) for question in step.questions]
         reach, match = _reach(step.questions, likely)
         items, anchors_asked = _ended(step, items, anchors.count, match)
-        exact = exact and step.enough is None and not step.exists and all(r in (0.0, 1.0) for r in reach)
+        exact = exact and step.enough is None and not step.exists
         tree = _Tree(anchors, partners, items, anchors_asked)
         for question, share in zip(step.questions, reach, strict=True):
             if question.kind != "count":
@@ -124,7 +127,10 @@ class _Estimator:
             anchors=anchors_asked,
             partners=None if partners is None else partners.count,
             items=items,
-            questions=tuple(Asked(items * r, s) for r, s in zip(reach, likely, strict=True)),
+            questions=tuple(
+                Asked(items * part, share, exact and part in (0.0, 1.0))
+                for part, share in zip(reach, likely, strict=True)
+            ),
             prompts=tree.prompts,
             prompt_tokens=tree.prompt_tokens,
             work=tree.work(self.chunk_tokens),
@@ -136,6 +142,12 @@ class _Estimator:
             if question.key is not None:
                 self.steps[question.key] = found
         return found
+
+    def _counted(self, step: AskStep, anchors: _Side) -> StepEstimate:
+        """A step that the tokenizer answers."""
+        self.asked[step.questions[0].answers] = anchors.count
+        asked = (Asked(anchors.count, None, anchors.exact),)
+        return StepEstimate(anchors.count, None, anchors.count, asked, 0, 0, Work(), anchors.exact, True)
 
     def _side(self, domain: Domain) -> _Side:
         given = domain.given

@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from covey_planner.dialects import parse_error, to_duckdb
 from covey_planner.errors import BindError, ParseError, Position, Unsupported
+from covey_planner.explained import Explain, strip_explain
 from covey_planner.functions import COUNT, GENERATING, KNOWN, LABEL, MENTION, OTHERS, SCORE
 from covey_planner.parameters import Placeholder, find_placeholders
 from covey_planner.writing import Writing, find_writing
@@ -25,10 +26,6 @@ from covey_planner.writing import Writing, find_writing
 SITE = "__covey_call_"
 _TYPES = {"b": "BOOLEAN", "d": "DOUBLE", "v": "VARCHAR", "i": "BIGINT"}
 RESERVED = "__covey_"
-_EXPLAIN = re.compile(
-    r"\A(\s*)EXPLAIN\b(?:\s*(ANALYZE\b|VERBOSE\b|\([^)]*\)(?=\s*(?:SELECT|WITH|FROM)\b)))?", re.IGNORECASE
-)
-
 
 _QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES})
 
@@ -54,14 +51,15 @@ class Site:
 class Scan:
     """What the tokens tell: AI calls, parameters, and which kind of statement it is.
 
-    unbound: its parameters have no values, and are read as typed NULLs. writing: what it writes, if it does.
+    explain: how it is to be explained, None where it is to run. unbound: its parameters have no values, and are read
+    as typed NULLs. writing: what it writes, if it does.
     """
 
     sql: str
     tokens: tuple[Token, ...]
     sites: tuple[Site, ...]
     placeholders: tuple[Placeholder, ...]
-    explain: bool
+    explain: Explain | None
     unbound: bool = False
     writing: Writing | None = None
 
@@ -79,7 +77,7 @@ def scan(sql: str, dialect: str = "duckdb") -> Scan | None:
     """The tokens of a statement with AI calls; None for any other text, whether or not it is SQL."""
     if not MENTION.search(sql):
         return None
-    text, explain = _strip_explain(sql)
+    text, explain = strip_explain(sql)
     tokens = _tokenize(text, dialect)
     if len(tokens) == 2 and tokens[0].token_type not in _QUERIES and MENTION.search(tokens[1].text):
         tokens = [tokens[0], *_tokenize(tokens[1].text, dialect)]
@@ -96,7 +94,7 @@ def scan(sql: str, dialect: str = "duckdb") -> Scan | None:
 
 def readable_tokens(sql: str, dialect: str = "duckdb") -> list[Token]:
     """The tokens of a statement, with names for AI calls that any parser can read. Raises PlanError."""
-    tokens = _tokenize(_EXPLAIN.sub(lambda found: " " * len(found[0]), sql, count=1), dialect)
+    tokens = _tokenize(strip_explain(sql)[0], dialect)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     return _find_sites(sql, tokens)[0]
@@ -348,16 +346,6 @@ def _tokenize(text: str, dialect: str) -> list[Token]:
         else:
             out.append(token)
     return out
-
-
-def _strip_explain(sql: str) -> tuple[str, bool]:
-    """The statement with a leading EXPLAIN blanked out, so that every position stays what it was."""
-    found = _EXPLAIN.match(sql)
-    if not found:
-        return sql, False
-    if found[2]:
-        raise Unsupported(f"EXPLAIN {found[2].upper()} of an AI statement is not supported yet; use EXPLAIN")
-    return " " * found.end() + sql[found.end() :], True
 
 
 def _check_statement(tokens: Sequence[Token], writes: bool) -> None:

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sqlglot import exp
 
 from covey_planner import foreign
 from covey_planner.bind import bind
+from covey_planner.cost.roofline import Pricing
 from covey_planner.cost.work import Work
 from covey_planner.errors import BindError, PlanError, Unsupported
 from covey_planner.estimate import Encode, StepEstimate, estimate
 from covey_planner.explain import explain
+from covey_planner.explain_json import explain_json
+from covey_planner.explain_rules import logical_text
+from covey_planner.explained import Explain
+from covey_planner.logical import Logical, Node
 from covey_planner.lowering import lower
 from covey_planner.multi import ask_each_label
 from covey_planner.optimize import optimize
@@ -28,6 +33,7 @@ from covey_planner.parameters import infer_types, literals, parameter_keys, plac
 from covey_planner.parse import Scan, Statement, describe_text, scan, site_number, token_position
 from covey_planner.physical import PhysicalPlan
 from covey_planner.profiles import PromptProfile
+from covey_planner.report import Report
 from covey_planner.rules import NEEDED, RULES
 from covey_planner.scope import Catalog, describe
 from covey_planner.statistics import Counting
@@ -41,9 +47,9 @@ class PlanOptions:
     optimize: without it questions are asked in the order in which they are written, of every row for which they may
     matter, and none is left out because others have decided; for comparing and for finding faults. encode: the
     model's tokens of a fixed text; chunk_tokens: tokens of one of its passes: without them nothing is estimated or
-    ordered by cost. price: seconds of some work, None where no device is known: then tokens decide. anchor: which side
-    of a question about pairs is computed once, where no option of the call pins it: the cheapest as far as statistics
-    say, or the first that it mentions.
+    ordered by cost. pricing: the device, by which work becomes seconds and dollars; price: seconds of some work in its
+    stead, None where no device is known: then tokens decide. anchor: which side of a question about pairs is computed
+    once, where no option of the call pins it: the cheapest as far as statistics say, or the first that it mentions.
     """
 
     profile: PromptProfile
@@ -54,6 +60,7 @@ class PlanOptions:
     chunk_tokens: int = 16_384
     price: Callable[[Work], float | None] | None = None
     anchor: Literal["cheapest", "first"] = "cheapest"
+    pricing: Pricing = field(default_factory=Pricing)
 
 
 @dataclass(frozen=True)
@@ -65,8 +72,8 @@ class Planned:
     changes something, so that it must not be run to be described; view: the name of
     the view that it creates, in lower case. tables:
     stored tables and views that an AI statement reads. parameters: keys in binding order (numbers from 0, or
-    names), with their types; unbound: no values were given, so the plan serves only to describe. explain: the
-    text of the plan is asked for; text: that text. estimates: what each step will cost, where a plan is explained.
+    names), with their types; unbound: no values were given, so the plan serves only to describe. explain: how the
+    plan is to be explained, None where it is to run; report: what there is to say then.
     """
 
     kind: Literal["ai", "plain"]
@@ -80,9 +87,40 @@ class Planned:
     parameters: tuple[int | str, ...] = ()
     parameter_types: tuple[str, ...] = ()
     unbound: bool = False
-    explain: bool = False
-    text: str = ""
-    estimates: tuple[StepEstimate, ...] = ()
+    explain: Explain | None = None
+    report: Report | None = None
+
+    @property
+    def text(self) -> str:
+        """What EXPLAIN says; empty where it was not asked for."""
+        if self.report is None:
+            return ""
+        return explain_json(self.report) if self.report.explain.form == "json" else explain(self.report)
+
+    @property
+    def estimates(self) -> tuple[StepEstimate, ...]:
+        """What each step will cost, where the plan is explained."""
+        return () if self.report is None else self.report.estimates
+
+
+class _Trace:
+    """Notes the plan after each rule that changed it."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[str, str]] = []
+
+    def __call__(self, rule: str, node: Node) -> None:
+        """A rule that is applied several times in a row is noted once."""
+        if self.changes and self.changes[-1][0] == rule:
+            self.changes.pop()
+        self.changes.append((rule, logical_text(node)))
+
+    def compare(self, step: str, before: Logical, after: Logical) -> None:
+        """Note the blocks that a step has changed as a whole."""
+        for old, new in zip(before.blocks, after.blocks, strict=True):
+            texts = logical_text(old.plan), logical_text(new.plan)
+            if texts[0] != texts[1]:
+                self.changes.append((step, texts[1]))
 
 
 class _Once:
@@ -152,12 +190,17 @@ def _plan(
     if around.yields:
         _name_outputs(statement, [name for name, _ in columns])
     _forget_positions(statement.tree)
-    optimized = optimize(logical, RULES if options.optimize else NEEDED)
+    trace = _Trace()
+    optimized = optimize(logical, RULES if options.optimize else NEEDED, trace if scanned.explain else None)
     if options.optimize and statistics is not None and options.encode is not None:
-        costing = Costing(statistics, options.encode, options.price, options.chunk_tokens)
+        price = options.price or options.pricing.seconds
+        costing = Costing(statistics, options.encode, price, options.chunk_tokens)
         cheapest, stored = options.anchor == "cheapest", catalog.columns()
-        optimized = arrange(optimized, statement.tree, options.profile, costing, stored, cheapest)
-    estimated = scanned.explain and statistics is not None and options.encode is not None
+        given = optimized
+        optimized = arrange(given, statement.tree, options.profile, costing, stored, cheapest)
+        if scanned.explain:
+            trace.compare("ordering by cost", given, optimized)
+    estimated = scanned.explain is not None and statistics is not None and options.encode is not None
     written = around.change.statement() if around.change is not None else None
     names = [name for name, _ in columns]
     physical = lower(optimized, statement.tree, options.profile, options.optimize, estimated, written, names)
@@ -180,8 +223,9 @@ def _plan(
         parameter_types=tuple(types[key] for key in keys),
         unbound=unbound,
         explain=scanned.explain,
-        text=explain(physical) if scanned.explain else "",
-        estimates=estimates,
+        report=None
+        if scanned.explain is None
+        else Report(physical, scanned.explain, estimates, options.pricing, tuple(trace.changes)),
     )
 
 

@@ -143,9 +143,8 @@ class Steps:
     def _question(self, call: Call, table: str, keep_all: bool, decision: Decision | None = None) -> Question:
         on_true, on_false = (decision.on_true, decision.on_false) if decision is not None else (-1, -1)
         suffix = self._prompt(call).suffix
-        question = Question(
-            call.text, suffix, table, "all" if keep_all else "true", on_true, on_false, key=call_key(call)
-        )
+        question = Question(call.text, suffix, table, "all" if keep_all else "true", on_true, on_false)
+        question = replace(question, key=call_key(call), hint=call.selectivity)
         if call.kind == "label":
             labels, end = spoken_labels(call.labels, suffix, self._profile)
             return replace(question, kind="label", labels=labels, end=end)

@@ -66,6 +66,8 @@ class StoredStatistics:
     _stats: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     _ratios: dict[str, float] = field(default_factory=dict)
     _domains: dict[object, Counted] = field(default_factory=dict)
+    _matching: dict[str, Count] = field(default_factory=dict)
+    _outlines: dict[str, tuple[float, float, bool]] = field(default_factory=dict)
 
     def rows(self, table: str) -> Count:
         """Rows of a table, exact; of a view as of a query."""
@@ -109,6 +111,11 @@ class StoredStatistics:
 
     def matching(self, sql: str) -> Count:
         """Rows of an AI-free query: counted if that is quick, else estimated by DuckDB."""
+        if sql not in self._matching:
+            self._matching[sql] = self._match(sql)
+        return self._matching[sql]
+
+    def _match(self, sql: str) -> Count:
         scanned, estimated, whole = self._outline(sql)
         if whole or scanned <= _ROWS or not self.in_transaction:
             sure = whole or scanned <= _ROWS
@@ -280,17 +287,20 @@ class StoredStatistics:
         """Of a query: the most rows that it reads or that DuckDB expects anywhere in it, how many it expects of the
         query, and whether it yields just the rows of one table.
         """
+        if sql not in self._outlines:
+            self._outlines[sql] = self._outlined(sql)
+        return self._outlines[sql]
+
+    def _outlined(self, sql: str) -> tuple[float, float, bool]:
         found = self._ask(f"EXPLAIN (FORMAT json) {sql}", sure=True)
         nodes = list(_nodes(json.loads(found[0][1]))) if found else []
         scanned = sum(self._scanned(node) for node in nodes)
         most = max((_cardinality(node) for node in nodes), default=0.0)
         *above, last = nodes or [{}]
         whole = all(node["name"] == "PROJECTION" for node in above) and not _told(last, "Filters")
-        return (
-            max(scanned, most),
-            _cardinality(nodes[0]) if nodes else 0.0,
-            whole and _told(last, "Table") != "",
-        )
+        if whole and _told(last, "Table"):
+            return scanned, scanned, True
+        return max(scanned, most), _cardinality(nodes[0]) if nodes else 0.0, False
 
     def _scanned(self, node: Mapping[str, Any]) -> float:
         table = _told(node, "Table").rpartition(".")[2].strip('"')

@@ -80,7 +80,7 @@ def asked(call: Call) -> Odds:
     anchors, partners = (
         frozenset().union(*(call.arguments[number].relations for number in side)) for side in call.sides
     )
-    return Odds("ask", key=call_key(call), anchors=anchors, partners=partners)
+    return Odds("ask", key=call_key(call), hint=call.selectivity, anchors=anchors, partners=partners)
 
 
 def odds_of(condition: Condition) -> Odds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -12,13 +12,14 @@ import duckdb
 import pyarrow as pa
 from covey_engine.operators.executor import Executor
 from covey_engine.operators.overflow import Overflow
-from covey_engine.prefill.api import Figures, Progress
-from covey_planner.errors import PlanError
+from covey_planner.errors import PlanError, Unsupported
 from covey_planner.plan import Planned, PlanOptions, plan
 from covey_planner.views import expand
 from covey_storage.catalog import Database
 
 from covey_server import lifecycle
+from covey_server.estimating import Estimating
+from covey_server.explaining import EXPLAINED, ExplainPlan
 from covey_server.guard import Guard, tokenize
 from covey_server.query import AiPlan, AiResult
 from covey_server.statements import (
@@ -30,8 +31,6 @@ from covey_server.statements import (
     select_schema,
 )
 from covey_server.views import StoredViews
-
-_EXPLAINED = pa.schema([("explain_key", pa.string()), ("explain_value", pa.string())])
 
 
 @dataclass(frozen=True)
@@ -55,12 +54,13 @@ class CursorCatalog:
 
 @dataclass(frozen=True)
 class ModelSide:
-    """The pinned model with its planner and operators."""
+    """The pinned model with its planner and operators. estimating: without it EXPLAIN shows no figures."""
 
     database: Database
     executor: Executor
     options: PlanOptions
     guard: Guard
+    estimating: Estimating | None = None
 
     @cached_property
     def views(self) -> StoredViews:
@@ -94,8 +94,12 @@ class ModelSide:
         values = parameter_values(parameters) if parameters is not None else ()
         expanded = self._expanded(sql, cursor, dialect)
         options = replace(self.options, dialect=dialect, optimize=optimize, anchor=anchor)
+        statistics = None
+        if self.estimating is not None:
+            options, statistics = self.estimating.options(options), self.estimating.statistics(cursor)
+        catalog = CursorCatalog(self.database, cursor, self.guard)
         try:
-            planned = plan(expanded, CursorCatalog(self.database, cursor, self.guard), options, values)
+            planned = plan(expanded, catalog, options, values, statistics)
         except PlanError as error:
             # Where views were put in, places in the text are no places in the statement.
             raise (error if expanded == sql else type(error)(error.message)) from None
@@ -108,8 +112,10 @@ class ModelSide:
         # DuckDB counts parameters from 1.
         names = [str(key + 1) if isinstance(key, int) else key for key in planned.parameters]
         expected = parameter_schema(cursor, list(zip(names, planned.parameter_types, strict=True)))
-        if planned.explain:
-            return ExplainPlan(planned.text, _reading(_EXPLAINED, expected))
+        if planned.explain is not None:
+            if planned.explain.analyze and planned.writes:
+                raise Unsupported("EXPLAIN ANALYZE would run a statement that writes: use EXPLAIN")
+            return ExplainPlan(self.executor, planned, _reading(EXPLAINED, expected))
         if not planned.writes:
             schema = select_schema(cursor, planned.describe_sql)
             return ModelPlan(self.executor, planned, _reading(schema, expected))
@@ -149,43 +155,3 @@ class ModelPlan:
             user=user,
             schema=None if self.outline.update else self.outline.schema,
         )
-
-
-@dataclass(frozen=True)
-class ExplainPlan:
-    """A plan to be shown, not run."""
-
-    text: str
-    outline: Outline
-
-    def execute(
-        self,
-        _cursor: duckdb.DuckDBPyConnection,
-        _query_id: str,
-        _user: str,
-        _cancel: threading.Event,
-        _on_overflow: Overflow,
-    ) -> AiResult:
-        """Show it."""
-        return _Explained(self.text)
-
-
-class _Explained:
-    """The text of a plan as rows, in the shape of DuckDB's EXPLAIN."""
-
-    schema = _EXPLAINED
-
-    def __init__(self, text: str) -> None:
-        row = pa.record_batch([["physical_plan"], [text]], schema=_EXPLAINED)
-        self.batches: Iterator[pa.RecordBatch] = iter([row])
-
-    def figures(self) -> Figures:
-        """The model did nothing."""
-        return Figures()
-
-    def progress(self) -> Progress:
-        """There is nothing to come."""
-        return Progress(0, 0, 0.0)
-
-    def close(self) -> None:
-        """There is nothing to give up."""

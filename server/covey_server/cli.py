@@ -21,7 +21,7 @@ from covey_storage.catalog import Database
 from covey_storage.errors import StorageError
 from covey_storage.model_files import ModelFiles, fetch_embedded, resolve_model
 
-from covey_server.config import NO_MODEL, ServerConfig, load_config
+from covey_server.config import NO_MODEL, ServerConfig, device_dollars, load_config
 from covey_server.errors import StartupError
 from covey_server.guard import Guard
 from covey_server.query import AiSide
@@ -161,13 +161,16 @@ def _ai_side(
     from covey_storage.tokenizer import load_tokenizer
 
     from covey_server.ai import ModelSide
+    from covey_server.estimating import Estimating, Prices
 
     tokenizer = load_tokenizer(files)
     library = TokenLibrary(database.tokens_root, tokenizer, database)
     stack.callback(library.close)
     profile = find_profile(config.profile) if config.profile else profile_for(files.family)
     executor = Executor(database, library, tokenizer, engine, profiles=lambda _name: profile)
-    return ModelSide(database, executor, PlanOptions(profile), guard)
+    prices = Prices(config.dollars_per_hour, device_dollars(config.device_dollars))
+    estimating = Estimating(engine, library, prices)
+    return ModelSide(database, executor, PlanOptions(profile), guard, estimating)
 
 
 def _engine(config: ServerConfig, files: ModelFiles) -> EngineClient:

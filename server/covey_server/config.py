@@ -54,6 +54,8 @@ class ServerConfig:
         "when the device's rates are measured at the start: auto (once for a database file), always, never",
         choices=("auto", "always", "never"),
     )
+    dollars_per_hour: float = setting(0.0, "price of the model's device, for EXPLAIN; 0: none", low=0)
+    device_dollars: str = setting("", "prices by device, such as `H200=3.5, L40S=0.9`, before the one above")
     sql_memory: str = setting("", "DuckDB's memory limit, such as `4GB`; empty: DuckDB's own default")
     sql_threads: int = setting(0, "DuckDB's threads; 0: all cores", low=0)
     slice_bytes: int = setting(2 << 20, "size of one message of a result", low=1 << 10)
@@ -81,7 +83,22 @@ def load_config(argv: Sequence[str]) -> ServerConfig:
     config = ServerConfig(**values)
     if config.port > 65535:
         raise StartupError(f"port: {config.port} is not a port")
+    device_dollars(config.device_dollars)
     return config
+
+
+def device_dollars(text: str) -> dict[str, float]:
+    """Dollars per hour by a part of a device's name, from `H200=3.5, L40S=0.9`. Raises StartupError."""
+    prices: dict[str, float] = {}
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        name, _, price = (word.strip() for word in part.partition("="))
+        try:
+            prices[name] = float(price)
+        except ValueError:
+            prices[name] = -1.0
+        if not name or not 0 <= prices[name] < float("inf"):
+            raise StartupError(f"device_dollars: {part!r} is no price such as H200=3.5")
+    return prices
 
 
 class _Parser(argparse.ArgumentParser):

@@ -133,7 +133,7 @@ class Guard:
         try:
             with self._parsing:
                 kind = self._parser.extract_statements(sql)[0].type.name
-        except duckdb.ParserException:
+        except (duckdb.ParserException, duckdb.NotImplementedException):
             if not asks:
                 raise
             # Some AI calls are no SQL to DuckDB: it would not run the text either.

@@ -82,8 +82,7 @@ EXACT = [
 def test_estimates_are_the_actual_figures_where_all_is_known(sql: str, expect: Expect, run: Run) -> None:
     figures = run(sql)
     found = expect(sql)
-    assert all(step.rows_exact for step in found)
-    assert all(step.tokens_exact for step in found)
+    assert all(step.rows_exact and step.exact for step in found)
     assert sum(step.prompts for step in found) == figures.prompts
     assert sum(step.work.fresh for step in found) == pytest.approx(figures.fresh_tokens, abs=1e-6)
     assert sum(step.prompt_tokens for step in found) == pytest.approx(figures.prompt_tokens, abs=1e-6)
@@ -125,7 +124,7 @@ def test_what_passes_one_question_is_asked_the_next(expect: Expect, run: Run) ->
     known = {key: Selectivity(passed / 42, 0, 1, "remembered") for key in (OLD, NEW)}
     found = expect(sql, known)
     assert sum(step.prompts for step in found) == pytest.approx(asked)
-    assert not any(step.rows_exact for step in found[1:])
+    assert not found[-1].exact
     assert [question.items for step in found for question in step.questions] == pytest.approx([42, passed])
 
 

@@ -241,8 +241,11 @@ SELECT id FROM tickets t, LATERAL (SELECT 1 WHERE AI_FILTER('a?', t.body)) l
 SELECT id FROM range(CASE WHEN AI_FILTER('a?', 'x') THEN 3 END) r(id)
 -> Unsupported: an AI call at this place in FROM is not supported (line 1:16)
 
-EXPLAIN ANALYZE SELECT id FROM tickets WHERE AI_FILTER('a?', body)
--> Unsupported: EXPLAIN ANALYZE of an AI statement is not supported yet; use EXPLAIN
+EXPLAIN (FORMAT html) SELECT id FROM tickets WHERE AI_FILTER('a?', body)
+-> Unsupported: EXPLAIN of an AI statement takes ANALYZE, VERBOSE and FORMAT text or json, not 'FORMAT html'
+
+EXPLAIN (ANALYZE, costs off) SELECT id FROM tickets WHERE AI_FILTER('a?', body)
+-> Unsupported: EXPLAIN of an AI statement takes ANALYZE, VERBOSE and FORMAT text or json, not 'costs off'
 
 SELECT id FROM tickets t JOIN products p USING (nosuch) WHERE AI_FILTER('a?', body)
 -> BindError: USING: column 'nosuch' is not on both sides (line 1:31)

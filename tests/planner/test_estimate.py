@@ -73,7 +73,9 @@ def test_a_second_question_on_a_document_adds_its_own_tokens_where_the_first_is_
     assert found.work.fresh == 10 + 100 * (200 + 5) + 25 * 7
     assert found.work.held == 10 + CHUNK
     assert found.work.read == pytest.approx(10 * found.work.fresh / CHUNK + 100 * 200)
-    assert not found.rows_exact
+    assert [question.exact for question in found.questions] == [True, False]
+    assert found.rows_exact
+    assert not found.exact
 
 
 def test_a_join_computes_anchors_once_and_partners_for_each_pair() -> None:

@@ -151,10 +151,10 @@ def test_explain_says_what_ends_a_step(database: duckdb.DuckDBPyConnection) -> N
     def text(sql: str) -> str:
         return plan(f"EXPLAIN {sql}", MemoryCatalog(database), PlanOptions(DOCUMENT_FIRST)).text
 
-    assert "  until: each anchor's first match\n" in text(
+    assert "    until: each anchor's first match\n" in text(
         f"SELECT t.id FROM tickets t WHERE EXISTS (SELECT 1 FROM products p WHERE {FITS})"
     )
-    assert "  until: 7 matches\n" in text(
+    assert "    until: 7 matches\n" in text(
         "SELECT id FROM tickets WHERE AI_FILTER('a?', body) LIMIT 5 OFFSET 2"
     )
     assert "  until: 5 matches, in the order of the anchors\n" in text(

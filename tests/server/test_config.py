@@ -7,8 +7,9 @@ from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
 import pytest
-from covey_server.config import ServerConfig, load_config
+from covey_server.config import ServerConfig, device_dollars, load_config
 from covey_server.errors import StartupError
+from covey_server.estimating import Prices
 
 DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
 
@@ -91,3 +92,18 @@ def test_every_setting_is_documented_with_its_default() -> None:
         text = "[]" if value == () else f'"{value}"' if isinstance(value, str) else str(value)
         expected[field.name] = text
     assert documented == expected
+
+
+def test_prices_by_device(here: Path) -> None:
+    (here / "covey.toml").write_text('dollars_per_hour = 2\ndevice_dollars = "H200 = 3.5, l40s=0.9"\n')
+    config = load_config([])
+    assert config.dollars_per_hour == 2.0
+    prices = Prices(config.dollars_per_hour, device_dollars(config.device_dollars))
+    assert [prices.of(name) for name in ("NVIDIA H200", "NVIDIA L40S", "cpu")] == [3.5, 0.9, 2.0]
+    assert Prices().of("cpu") == 0
+
+
+@pytest.mark.parametrize("text", ["H200", "H200=", "H200=dear", "=3", "H200=-1", "H200=inf", "H200=nan"])
+def test_a_price_that_is_none_is_named(here: Path, text: str) -> None:
+    with pytest.raises(StartupError, match=f"device_dollars: '{text}' is no price such as H200=3.5"):
+        load_config(["--device-dollars", f"L40S=1, {text}"])

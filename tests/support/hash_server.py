@@ -15,10 +15,12 @@ from covey_engine.operators.executor import Executor
 from covey_planner.plan import PlanOptions
 from covey_server.ai import ModelSide
 from covey_server.config import ServerConfig
+from covey_server.estimating import Estimating, Prices
 from covey_server.guard import Guard
 from covey_server.server import Server
 from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
+from support.fake_engine import FakeEngine
 from support.hash_model import PROFILE, TOKENIZER, HashEngine
 from support.slt import Outcome, Record
 
@@ -42,8 +44,12 @@ class Host:
         self._loop.close()
 
     @contextmanager
-    def serve(self, folder: Path) -> Iterator[str]:
-        """A server on an empty database, as its address."""
+    def serve(
+        self, folder: Path, engine: FakeEngine | None = None, prices: Prices | None = None
+    ) -> Iterator[str]:
+        """A server on an empty database, as its address. engine: a HashEngine by default; prices: for estimates, which
+        are not made without them.
+        """
         with ExitStack() as stack:
             database = Database.open(None, threads=1)
             stack.callback(database.close)
@@ -52,8 +58,10 @@ class Host:
             cursor.close()
             library = TokenLibrary(folder, TOKENIZER, database)
             stack.callback(library.close)
-            executor = Executor(database, library, TOKENIZER, HashEngine(), lambda _: PROFILE)
-            side = ModelSide(database, executor, PlanOptions(PROFILE), guard)
+            engine = engine or HashEngine()
+            executor = Executor(database, library, TOKENIZER, engine, lambda _: PROFILE)
+            estimating = None if prices is None else Estimating(engine, library, prices)
+            side = ModelSide(database, executor, PlanOptions(PROFILE), guard, estimating)
             server, port = self._do(_start(database, guard, side))
             stack.callback(lambda: self._do(server.stop()))
             yield f"grpc://127.0.0.1:{port}"

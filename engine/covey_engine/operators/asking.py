@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from covey_engine.operators.answers import FALSE, NULL, TRUE, Found
 from covey_engine.operators.errors import QueryCancelled
 from covey_engine.operators.overflow import Round
+from covey_engine.operators.runs import StepRun
 from covey_engine.operators.subjects import Subjects
 from covey_engine.operators.template import Template
 from covey_engine.operators.watch import CancelWatch
@@ -30,9 +31,24 @@ Observer = Callable[[AskStep, api.WorkOrder, api.Answers], None]
 
 @dataclass
 class Ledger:
-    """The work orders of one query: what they cost and how far they are; readable from any thread."""
+    """The work orders of one query: what they cost and how far they are; readable from any thread.
+
+    steps: those that have begun, with their part of the orders.
+    """
 
     running: list[api.Running] = field(default_factory=list)
+    steps: list[StepRun] = field(default_factory=list)
+
+    def begin(self, step: AskStep) -> StepRun:
+        """A step begins; the orders from here on are its own."""
+        self.steps.append(StepRun(step))
+        return self.steps[-1]
+
+    def submitted(self, running: api.Running) -> None:
+        """An order of the latest step runs."""
+        self.running.append(running)
+        if self.steps:
+            self.steps[-1].running.append(running)
 
     def figures(self) -> api.Figures:
         """What the query's orders have cost so far."""
@@ -116,7 +132,7 @@ class Asking:
     def _answers(self, step: AskStep, order: api.WorkOrder) -> Generator[api.Answers]:
         """The order's answers as they come; an order that is not read to its end is cancelled."""
         running = self.engine.submit(order)
-        self.ledger.running.append(running)
+        self.ledger.submitted(running)
         try:
             with self.watch.guard(self.cancel, running.cancel):
                 for answers in running.answers():

@@ -28,6 +28,7 @@ from covey_engine.operators.errors import RowFailed
 from covey_engine.operators.overflow import Overflow, check_template, fit
 from covey_engine.operators.pairs import drop_idle_anchors, read_pairs
 from covey_engine.operators.readout import readout
+from covey_engine.operators.runs import StepRun
 from covey_engine.operators.scratch import Scratch
 from covey_engine.operators.streaming import Statements, conform, quoted
 from covey_engine.operators.subjects import Subjects
@@ -62,6 +63,10 @@ class Result:
     def progress(self) -> api.Progress:
         """How far the model's work is; callable from any thread."""
         return self._ledger.progress()
+
+    def steps(self) -> tuple[StepRun, ...]:
+        """What each step that has begun did; callable from any thread."""
+        return tuple(self._ledger.steps)
 
     def close(self) -> None:
         """Give up what has not been read; harmless after the end."""
@@ -160,20 +165,29 @@ class _Run:
                     yield conform(batch, schema)
 
     def _step(self, step: AskStep) -> None:
-        for table, query in step.before:
-            self.statements.run(f"CREATE TEMP TABLE {quoted(table)} AS {query}")
+        run = self.asking.ledger.begin(step)
+        with run.timed():
+            for table, query in step.before:
+                self.statements.run(f"CREATE TEMP TABLE {quoted(table)} AS {query}")
+            self._ask(step, run)
+
+    def _ask(self, step: AskStep, run: StepRun) -> None:
         subjects = self._subjects(step)
+        run.meet(subjects)
         if subjects is None:
             write_answers(self.statements, step, None, ())
             return
         if step.questions[0].kind == "count":
-            write_answers(self.statements, step, subjects, [Found.counted(step.questions[0], subjects)])
+            counted = [Found.counted(step.questions[0], subjects)]
+            run.note(counted)
+            write_answers(self.statements, step, subjects, counted)
             return
         template = tokenize(step, partial(self.tokenizer.encode, special=True), self.tokenizer.encode)
         limit = self.engine.info().context_length
         check_template(template, tuple(question.call for question in step.questions), limit)
         rounds = fit(template, subjects, limit, self.overflow, self.scratch, self._describe)
         found = self.asking.ask(step, template, subjects, rounds, self._row_failed)
+        run.note(found)
         write_answers(self.statements, step, subjects, found)
 
     def _subjects(self, step: AskStep) -> Subjects | None:

@@ -243,8 +243,26 @@ class Rates:
 
 
 @dataclass(frozen=True)
+class ModelSizes:
+    """Sizes of the loaded decoder, and the precision of its matrices and of everything else (`fp8`, `bfloat16` or
+    `float32`); from these a planner knows what work costs.
+    """
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    linear: str
+    numbers: str
+
+
+@dataclass(frozen=True)
 class EngineInfo:
-    """What the worker says of itself once the model is loaded. rates: None where none were measured."""
+    """What the worker says of itself once the model is loaded. rates: None where none were measured; sizes: None where
+    there is no model.
+    """
 
     model: str
     architecture: str
@@ -255,6 +273,7 @@ class EngineInfo:
     chunk_tokens: int
     load_seconds: float
     rates: Rates | None = None
+    sizes: ModelSizes | None = None
 
 
 class Running(Protocol):

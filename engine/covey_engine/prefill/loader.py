@@ -52,16 +52,18 @@ def open_runner(config: EngineConfig) -> Runner:
             arena = _allocate(model.shape, config, device, dtype)
     except torch.OutOfMemoryError as error:
         raise OutOfDeviceMemory(f"{path} does not fit on {device}: {error}") from error
+    numbers = str(dtype).removeprefix("torch.")
     chunk_tokens = config.chunk_tokens or _CHUNK_TOKENS[device.type]
     info = EngineInfo(
         model=path.stem if path.is_file() else path.name,
         architecture=model.shape.architecture,
-        device=str(device),
-        dtype=str(dtype).removeprefix("torch."),
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+        dtype=numbers,
         context_length=model.shape.context_length,
         arena_tokens=len(arena),
         chunk_tokens=min(chunk_tokens, max(1, len(arena) // 2)),
         load_seconds=time.perf_counter() - started,
+        sizes=model.shape.sizes(numbers, numbers),
     )
     threads = torch.get_num_threads() if device.type == "cpu" else 1
     return ReferenceRunner(model, arena, info, threads)

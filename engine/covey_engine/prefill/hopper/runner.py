@@ -216,6 +216,7 @@ class HopperRunner:
             arena_tokens=self.arena_tokens,
             chunk_tokens=self._rows,
             load_seconds=self._load_seconds,
+            sizes=shape.sizes("bfloat16" if self.weights.precision is Precision.BF16 else "fp8", "bfloat16"),
         )
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from covey_engine.prefill.api import ModelSizes
 from covey_engine.prefill.errors import ModelError
 from covey_engine.prefill.models.rope import inverse_frequencies
 
@@ -39,6 +40,19 @@ class ModelShape:
     tied: bool
     attention_bias: bool = False
     mlp_bias: bool = False
+
+    def sizes(self, linear: str, numbers: str) -> ModelSizes:
+        """What a planner has to know. linear, numbers: the precision of the matrices and of everything else."""
+        return ModelSizes(
+            self.layers,
+            self.hidden,
+            self.heads,
+            self.kv_heads,
+            self.head_dim,
+            self.intermediate,
+            linear,
+            numbers,
+        )
 
     @property
     def query_width(self) -> int:

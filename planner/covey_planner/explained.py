@@ -1,0 +1,60 @@
+"""The words between EXPLAIN and a statement: how it is to be explained; never looks at the statement."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from covey_planner.errors import Unsupported
+
+_EXPLAIN = re.compile(
+    r"\A\s*EXPLAIN\b(?P<words>(?:\s+(?:ANALYZE|ANALYSE|VERBOSE)\b)*)"
+    r"(?:\s*\((?P<options>[^()]*)\)(?=\s*(?:SELECT|WITH|FROM|VALUES|INSERT|CREATE|UPDATE|DELETE|MERGE|\()))?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Explain:
+    """analyze: run the statement and add what happened. verbose: with the rules' work, prompts and SQL. form: of the
+    text.
+    """
+
+    analyze: bool = False
+    verbose: bool = False
+    form: Literal["text", "json"] = "text"
+
+
+def strip_explain(sql: str) -> tuple[str, Explain | None]:
+    """A statement with a leading EXPLAIN blanked out, so that every position stays what it was.
+
+    Options stand as words, or in parentheses: `EXPLAIN (ANALYZE, FORMAT json) SELECT …`. Raises Unsupported.
+    """
+    found = _EXPLAIN.match(sql)
+    if found is None:
+        return sql, None
+    explain = Explain()
+    for word in found["words"].split():
+        explain = _set(explain, word, "")
+    for option in (found["options"] or "").split(","):
+        name, _, value = option.strip().partition(" ")
+        if name:
+            explain = _set(explain, name, value.strip().strip("'\""))
+    return re.sub(r"\S", " ", found[0]) + sql[found.end() :], explain
+
+
+def _set(explain: Explain, name: str, value: str) -> Explain:
+    match name.upper(), value.lower():
+        case (("ANALYZE" | "ANALYSE"), ("" | "true" | "on" | "1")):
+            return replace(explain, analyze=True)
+        case "VERBOSE", ("" | "true" | "on" | "1"):
+            return replace(explain, verbose=True)
+        case (("ANALYZE" | "ANALYSE" | "VERBOSE"), ("false" | "off" | "0")):
+            return explain
+        case "FORMAT", ("text" | "json") as form:
+            return replace(explain, form="json" if form == "json" else "text")
+    shown = f"{name} {value}".strip()
+    raise Unsupported(
+        f"EXPLAIN of an AI statement takes ANALYZE, VERBOSE and FORMAT text or json, not {shown!r}"
+    )

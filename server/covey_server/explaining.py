@@ -1,0 +1,116 @@
+"""Explained plans in, their text as the rows of an EXPLAIN out; with ANALYZE, the statement runs first."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import duckdb
+import pyarrow as pa
+from covey_engine.operators.executor import Executor, Result
+from covey_engine.operators.overflow import Overflow
+from covey_engine.operators.runs import StepRun
+from covey_engine.prefill.api import Figures, Progress
+from covey_planner.plan import Planned
+from covey_planner.report import Actual
+
+from covey_server.query import AiResult
+from covey_server.statements import Outline
+
+EXPLAINED = pa.schema([("explain_key", pa.string()), ("explain_value", pa.string())])
+"""The columns of DuckDB's EXPLAIN."""
+
+
+@dataclass(frozen=True)
+class ExplainPlan:
+    """A plan to be shown; run before that only if it is to be analyzed."""
+
+    executor: Executor
+    planned: Planned
+    outline: Outline
+
+    def execute(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        query_id: str,
+        user: str,
+        cancel: threading.Event,
+        on_overflow: Overflow,
+    ) -> AiResult:
+        """Show it."""
+        explain = self.planned.explain
+        if explain is None or not explain.analyze:
+            return _Shown(self.planned.text)
+        result = self.executor.execute(
+            self.planned, cursor, query_id=query_id, cancel=cancel, overflow=on_overflow, user=user
+        )
+        return _Analyzed(self.planned, result)
+
+
+class _Shown:
+    """The text of a plan as rows, in the shape of DuckDB's EXPLAIN."""
+
+    schema = EXPLAINED
+
+    def __init__(self, text: str) -> None:
+        self.batches: Iterator[pa.RecordBatch] = iter([_row("physical_plan", text)])
+
+    def figures(self) -> Figures:
+        """The model did nothing."""
+        return Figures()
+
+    def progress(self) -> Progress:
+        """There is nothing to come."""
+        return Progress(0, 0, 0.0)
+
+    def close(self) -> None:
+        """There is nothing to give up."""
+
+
+class _Analyzed:
+    """A statement whose rows are counted and dropped; its plan with what happened is the only row."""
+
+    schema = EXPLAINED
+
+    def __init__(self, planned: Planned, result: Result) -> None:
+        self._planned = planned
+        self._result = result
+        self.figures = result.figures
+        self.progress = result.progress
+        self.close = result.close
+        self.batches: Iterator[pa.RecordBatch] = self._run()
+
+    def _run(self) -> Iterator[pa.RecordBatch]:
+        begun = time.perf_counter()
+        rows = sum(batch.num_rows for batch in self._result.batches)
+        report = self._planned.report
+        assert report is not None, "an explained plan has a report"
+        report = replace(
+            report,
+            actuals=tuple(map(_actual, self._result.steps())),
+            rows=rows,
+            seconds=time.perf_counter() - begun,
+        )
+        yield _row("analyzed_plan", replace(self._planned, report=report).text)
+
+
+def _actual(run: StepRun) -> Actual:
+    figures = run.figures()
+    return Actual(
+        anchors=run.anchors,
+        partners=run.partners,
+        items=run.items,
+        prompts=figures.prompts,
+        prompt_tokens=figures.prompt_tokens,
+        fresh_tokens=figures.fresh_tokens,
+        attention_pairs=figures.attention_pairs,
+        device_seconds=figures.device_seconds,
+        seconds=run.seconds,
+        questions=run.questions,
+    )
+
+
+def _row(key: str, text: str) -> pa.RecordBatch:
+    return pa.record_batch([[key], [text]], schema=EXPLAINED)
