@@ -118,7 +118,7 @@ class _Writer:
 
     def leaf(self, columns: _Columns, depth: int) -> str:
         if depth > 1 and self.chance(25):
-            return self.subquery(columns, depth - 1)
+            return f"({self.subquery(columns, depth - 1)})"
         kind = self.pick(*["call"] * 6, *["cheap"] * 4, "answer", "constant")
         match kind:
             case "call":
