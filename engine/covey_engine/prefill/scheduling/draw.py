@@ -151,9 +151,11 @@ class Drawer:
             return False
         job.take(count)
         self._take(offer, draft, count)
-        begun = rows[:count][positions[:count] == pairs.begins[rows[:count]]]
-        for meeting in self._meetings(job, begun):
-            self._join(meeting, draft, len(begun))
+        rivals = _rivals(job)
+        if rivals:
+            begun = rows[:count][positions[:count] == pairs.begins[rows[:count]]]
+            for meeting in self._meetings(job, begun, rivals):
+                self._join(meeting, draft, len(begun))
         return count == offer.all
 
     def _draw_rows(self, job: Job, draft: Draft, want: int) -> bool:
@@ -164,7 +166,7 @@ class Drawer:
         alike = job.prepared.shared_with_neighbour(rows)
         if alike is not None:
             offer.costs = np.minimum(offer.costs, np.maximum(offer.lengths - alike, 1))
-        meetings = self._meetings(job, rows)
+        meetings = self._meetings(job, rows, _rivals(job))
         own = offer.costs
         for meeting in meetings:
             extra = np.bincount(meeting.drivers, meeting.offer.costs, len(rows))
@@ -238,15 +240,11 @@ class Drawer:
         _spread(heads, nodes, self._tree.end[nodes], fixed, batch.nodes, base, lengths)
         return base, lengths
 
-    def _meetings(self, job: Job, rows: Ints) -> list[_Meeting]:
+    def _meetings(self, job: Job, rows: Ints, rivals: list[tuple[int, Job]]) -> list[_Meeting]:
         """What other jobs still want of the same anchors."""
-        found = []
-        if len(rows):
-            for level, step in enumerate(job.paths[0].steps[: job.paths[0].fixed]):
-                for other in step.kind.keyed:
-                    if other is not job and other.left:
-                        found += self._meet(job, rows, level, other)
-        return found
+        if len(rows) == 0:
+            return []
+        return [found for level, other in rivals for found in self._meet(job, rows, level, other)]
 
     def _meet(self, job: Job, rows: Ints, level: int, other: Job) -> list[_Meeting]:
         columns = [job.prepared.anchors[n].slots[rows] for n in job.paths[0].arguments[level]]
@@ -285,6 +283,17 @@ class Drawer:
         draft.room -= int(offer.costs[chosen].sum())
         if offer.kept is not None:
             draft.memory -= int(offer.kept[chosen].sum())
+
+
+def _rivals(job: Job) -> list[tuple[int, Job]]:
+    """Other jobs whose fresh rows begin as this one's do, and with which of its steps these are found."""
+    path = job.paths[0]
+    return [
+        (level, other)
+        for level in range(path.fixed)
+        for other in path.steps[level].kind.keyed
+        if other is not job and other.left
+    ]
 
 
 def _most(job: Job, want: int) -> int:

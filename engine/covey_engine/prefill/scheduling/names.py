@@ -120,11 +120,15 @@ def _descend(
     offsets: Ints,
 ) -> None:
     """Names.descend."""
+    start = head = -1
     for n in range(len(nodes)):
-        node = nodes[n]
+        # The literals that prompts begin with lead from one node to the same one.
+        node = head if nodes[n] == start else nodes[n]
+        start, head, literal = nodes[n], node, True
         for level in range(levels[node], len(kinds)):
             slot = -1
             if columns[level] >= 0:
+                literal = False
                 slot = slots[columns[level], n]
                 if slot == hollow:
                     continue
@@ -137,4 +141,6 @@ def _descend(
             if child == 0:
                 break
             node = child
+            if literal:
+                head = node
         nodes[n] = node

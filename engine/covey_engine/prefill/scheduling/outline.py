@@ -1,14 +1,15 @@
 """The batches of a chunk go in; out comes the trie of what they must compute, as arrays in depth-first order.
 
 Every prompt is a row of codes: the node it starts from, then one code a cell, which is a segment, or a segment with the
-literals after it where nothing can part them. Sorted, prompts that begin alike are neighbours, and a node of the trie
-stands wherever a code or one before it differs from the row above.
+literals after it where nothing can part them. Where prompts that begin alike are neighbours, which sorting makes them,
+a node of the trie stands wherever a code or one before it differs from the row above.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -137,7 +138,7 @@ def outline(batches: Sequence[Batch], tree: Tree) -> Outline:
         codes[0, strip.where] = strip.batch.nodes
         steps[number, : len(strip.cells)] = [cell.end for cell in strip.cells]
         _fill_in(strip, tree, codes, lengths, slots)
-    place = _NONE if _ascend(codes) else np.lexsort(codes[::-1])
+    place = _NONE if _grouped(codes, len(tree.end)) else np.lexsort(codes[::-1])
     nodes = np.empty((10, prompts * depth), np.int64)
     items = np.empty((2, prompts), np.int64)
     current = np.zeros((prompts, depth), np.int64)
@@ -168,29 +169,26 @@ def outline(batches: Sequence[Batch], tree: Tree) -> Outline:
 
 
 def _strips(batches: Sequence[Batch], tree: Tree) -> list[tuple[Batch, list[Strip]]]:
-    """The batches, their items in the order of their levels, with their strips."""
+    """The batches with their strips, the items of each level together."""
     found, at = list[tuple[Batch, list[Strip]]](), 0
     for batch in batches:
-        levels, ascend, parted = _levels(batch.nodes, tree.level, tree.offset)
-        if not ascend:
-            order = levels.argsort(kind="stable")
-            batch, levels = batch.part(order), levels[order]
-        path, strips, begin = batch.job.paths[batch.ask], list[Strip](), 0
-        while begin < len(batch):
-            level = int(levels[begin])
-            end = int(levels.searchsorted(level, "right"))
-            part = batch if end - begin == len(batch) else batch.part(slice(begin, end))
-            strips.append(Strip(part, path, level, at + begin, parted))
-            begin = end
+        path, strips = batch.job.paths[batch.ask], list[Strip]()
+        begins, parted = _runs(batch.nodes, tree.level, tree.offset)
+        if len(begins) > len(set(tree.level[batch.nodes[begins]].tolist())):
+            batch = batch.part(tree.level[batch.nodes].argsort(kind="stable"))
+            begins, parted = _runs(batch.nodes, tree.level, tree.offset)
+        firsts = tree.level[batch.nodes[begins]].tolist()
+        for first, (begin, end) in zip(firsts, pairwise([*begins.tolist(), len(batch)]), strict=True):
+            part = batch if len(firsts) == 1 else batch.part(slice(begin, end))
+            strips.append(Strip(part, path, first, at + begin, parted))
         found.append((batch, strips))
         at += len(batch)
     every = [strip for _, strips in found for strip in strips]
     for strip in every:
-        shared = set[Kind]()
-        for other in every:
-            if other is not strip and other.first == strip.first:
-                shared.update(step.kind for step in other.path.steps[strip.first :])
-        strip.cells = _cells(strip, shared)
+        others = [other for other in every if other is not strip and other.first == strip.first]
+        strip.cells = _cells(
+            strip, {step.kind for other in others for step in other.path.steps[strip.first :]}
+        )
     return found
 
 
@@ -237,14 +235,15 @@ def _fill_in(strip: Strip, tree: Tree, codes: TableOut, lengths: TableOut, slots
 
 
 @kernel
-def _levels(nodes: Ints, levels: Ints, offsets: Ints) -> tuple[Ints, bool, bool]:
-    """The nodes' levels, whether they ascend, and whether some node is part of a segment."""
-    found, ascend, parted = np.empty(len(nodes), np.int64), True, False
+def _runs(nodes: Ints, levels: Ints, offsets: Ints) -> tuple[Ints, bool]:
+    """Where runs of nodes of one level begin, and whether some node is part of a segment."""
+    begins, count, parted = np.empty(len(nodes), np.int64), 0, False
     for n in range(len(nodes)):
-        found[n] = levels[nodes[n]]
-        ascend = ascend and (n == 0 or found[n - 1] <= found[n])
+        if n == 0 or levels[nodes[n]] != levels[nodes[n - 1]]:
+            begins[count] = n
+            count += 1
         parted = parted or offsets[nodes[n]] > 0
-    return found, ascend, parted
+    return begins[:count], parted
 
 
 @kernel
@@ -271,10 +270,17 @@ def _fill_column(
 
 
 @kernel
-def _ascend(codes: Table) -> bool:
-    """Whether the columns of a table ascend."""
-    for n in range(1, codes.shape[1]):
-        for level in range(codes.shape[0]):
+def _grouped(codes: Table, nodes: int) -> bool:
+    """Whether each of the start nodes (below `nodes`) comes once, and the columns below it ascend."""
+    seen = np.zeros(nodes, np.bool_)
+    for n in range(codes.shape[1]):
+        start = codes[0, n]
+        if n == 0 or start != codes[0, n - 1]:
+            if seen[start]:
+                return False
+            seen[start] = True
+            continue
+        for level in range(1, codes.shape[0]):
             if codes[level, n - 1] > codes[level, n]:
                 return False
             if codes[level, n - 1] < codes[level, n]:
@@ -297,8 +303,8 @@ def _trie(
 ) -> tuple[int, int, int]:
     """Write the nodes' and the prompts' columns of an Outline, and `current`; how many nodes, rows and `missing`.
 
-    place: the order in which the prompts' codes ascend, empty where that is their own. nodes: length, position, slot,
-    strip, level, item, parent, begin, end, steps; prompts: row, tokens.
+    place: an order in which prompts that begin alike are neighbours, empty where that is their own. nodes: length,
+    position, slot, strip, level, item, parent, begin, end, steps; prompts: row, tokens.
     """
     depth, count = lengths.shape
     length, position, slot, strip = nodes[0], nodes[1], nodes[2], nodes[3]

@@ -7,7 +7,8 @@ never nodes here. Node 0 is the empty prompt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import repeat
 
 import numpy as np
 
@@ -177,9 +178,10 @@ class Tree:
             self._forget(nodes)
         self._clear(self._numbers[before : self._spare])
 
-    def sweep(self, kinds: Iterable[Kind]) -> None:
+    def sweep(self, kinds: Collection[Kind]) -> None:
         """Free the nodes of some kinds that were kept for claims which are gone."""
-        self.prune(self._nodes_of(kinds))
+        if kinds:
+            self.prune(self._nodes_of(kinds))
 
     def evict(self, nodes: Nodes) -> None:
         """Drop nodes without children although they are kept; whoever holds them must take `parent` instead."""
@@ -205,34 +207,32 @@ class Tree:
     def check(self, kinds: Iterable[Kind]) -> None:
         """Assert that nodes and arena agree: free + resident + reserved = total. kinds: all there are."""
         nodes = self.used()
-        wanted = np.array([self.claimed[node] and self._wanted(node) for node in nodes.tolist()], np.bool_)
-        sure = np.array(
-            [self.claimed[node] and self._wanted(node, True) for node in nodes.tolist()], np.bool_
-        )
-        reserved = (self.holds[nodes] == self.waiting[nodes]) & ((self.holds[nodes] > 0) | wanted)
-        self.arena.check(self.address[nodes], self.length[nodes], reserved & ~sure)
+        wanted, sure = np.zeros((2, len(self.parent)), np.bool_)
+        named = nodes[self.name[nodes] > 0]
+        of, found, due = kinds_of(self.name[named]), 0, set[tuple[int, int, int]]()
+        for kind in kinds:
+            theirs = named[of == kind.id]
+            found += len(theirs)
+            for claim in kind.claims if len(theirs) else ():
+                groups = find(claim, self._columns(kind, theirs), len(theirs))
+                wants = claim.wants(groups)
+                wanted[theirs[wants]] = True
+                sure[theirs[wants]] |= claim.sure
+                due.update(zip(theirs[wants].tolist(), repeat(id(claim)), groups[wants].tolist()))
+        assert found == len(named), "a node of a kind that nobody uses"
+        promised = [(node, claim, group) for node, some in self.claimants.items() for claim, group in some]
+        assert due == {(node, id(claim), group) for node, claim, group in promised if claim.wants_one(group)}
+        assert sorted(self.claimants) == nodes[self.claimed[nodes]].tolist()
+        reserved = (self.holds[nodes] == self.waiting[nodes]) & ((self.holds[nodes] > 0) | wanted[nodes])
+        self.arena.check(self.address[nodes], self.length[nodes], reserved & ~sure[nodes])
         kept = (self.holds[nodes] > 0) | (self.children[nodes] > 0)
-        assert (kept | wanted).all(), "kept for nobody"
+        assert (kept | wanted[nodes]).all(), "kept for nobody"
         assert len(self.parent) == 1 + len(nodes) + self._spare
         counts = np.bincount(self.parent[nodes], minlength=len(self.parent))
         assert (counts[nodes] == self.children[nodes]).all()
-        named = nodes[self.name[nodes] > 0]
-        assert sorted(self.claimants) == nodes[self.claimed[nodes]].tolist()
-        found = 0
-        for kind in kinds:
-            theirs = named[kinds_of(self.name[named]) == kind.id]
-            found += len(theirs)
-            for node in theirs.tolist():
-                columns = self._columns(kind, np.array([node]))
-                groups = [(claim, int(find(claim, columns, 1)[0])) for claim in kind.claims]
-                due = {repr(one) for one in groups if one[1] >= 0 and one[0].wants_one(one[1])}
-                known = self.claimants.get(node, [])
-                assert {repr(one) for one in known if one[0].wants_one(one[1])} == due
-        assert found == len(named), "a node of a kind that nobody uses"
 
-    def _wanted(self, node: int, surely: bool = False) -> bool:
-        claimants = self.claimants[node]
-        return any(claim.wants_one(group) for claim, group in claimants if claim.sure or not surely)
+    def _wanted(self, node: int) -> bool:
+        return any(claim.wants_one(group) for claim, group in self.claimants[node])
 
     def _forget(self, nodes: Nodes) -> None:
         """Drop what was promised of nodes."""
@@ -241,10 +241,7 @@ class Tree:
             del self.claimants[node]
 
     def _nodes_of(self, kinds: Iterable[Kind]) -> Nodes:
-        numbers = [kind.id for kind in kinds]
-        if not numbers:
-            return np.empty(0, np.int64)
-        return _nodes_of(self.name, np.array(numbers))
+        return _nodes_of(self.name, np.array([kind.id for kind in kinds], np.int64))
 
     def _columns(self, kind: Kind, nodes: Nodes) -> list[Slots]:
         return list(self.slots[: kind.columns, nodes])
