@@ -258,8 +258,10 @@ def build_forest(seed: int, size: int, roomy: bool, early: bool = False, alike: 
     orders = tuple(_order(random, columns, pool, size) for _ in range(random.randint(1, 3)))
     if early:
         orders = tuple(_early(random, order) for order in orders)
-    longest = max(_longest(order, columns) for order in orders)
-    chunk = random.randint(1, random.choice((4, 20, 60)))
+    lengths = [length for order in orders for length in _lengths(order, columns)]
+    longest = max([1, *lengths])
+    # Large forests in tiny chunks would take minutes; small ones have those.
+    chunk = max(random.randint(1, random.choice((4, 20, 60))), sum(lengths) // 120)
     room = 100_000 if roomy else random.randint(0, 3) * random.randint(0, longest)
     return Forest(orders, columns, chunk + longest + room, chunk, alike)
 
@@ -332,12 +334,11 @@ def _labels(random: Random, size: int) -> Labels:
     return Labels(tuple(tuple(_tokens(random, 1, most, 4)) for _ in range(random.randint(1, 1 + size))))
 
 
-def _longest(order: WorkOrder, columns: dict[str, MemoryColumn]) -> int:
-    lengths = [1]
+def _lengths(order: WorkOrder, columns: dict[str, MemoryColumn]) -> Iterator[int]:
+    """The tokens of each prompt that an order may ask."""
     for _, anchor, partner in items(order):
         for ask in range(len(order.asks)):
             readout = order.asks[ask].readout
             label = max(map(len, readout.labels)) - 1 if isinstance(readout, Labels) else 0
             keys = path(order, ask, anchor, partner)
-            lengths.append(label + sum(len(tokens_of(key, columns)) for key in keys))
-    return max(lengths)
+            yield label + sum(len(tokens_of(key, columns)) for key in keys)
