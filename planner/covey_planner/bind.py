@@ -33,6 +33,7 @@ from covey_planner.logical import (
     Source,
     Value,
 )
+from covey_planner.multi import is_list
 from covey_planner.parse import Scan, Statement, site_name, site_number
 from covey_planner.render import render
 from covey_planner.residual import Rewrites, grouped_query
@@ -232,6 +233,12 @@ class _SelectBinder:
                         f"{function} gives {what}, which is no condition: compare it", call.position
                     )
                 return Ask(call)
+        if is_list(node):
+            first = next(number for part in node.walk() if (number := site_number(part)) is not None)
+            raise BindError(
+                "AI_CLASSIFY gives a list of labels, which is no condition: use list_contains",
+                self._binder.scan.sites[first].position,
+            )
         calls, blocks = self._split(node) if self._binder._holds(node) else ([], [])
         copy = node.copy()
         if not (calls or blocks):

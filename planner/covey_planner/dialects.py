@@ -16,11 +16,12 @@ from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.errors import UnsupportedError as SqlglotUnsupportedError
 
 from covey_planner.errors import ParseError, Position, Unsupported
+from covey_planner.explained import GAP
 
 # The parser's warnings are about statements that are refused below, and carry their text.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
-_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?:ANALYZE\s+)?", re.IGNORECASE)
+_EXPLAIN = re.compile(rf"{GAP}*EXPLAIN{GAP}+(?:ANALYZE{GAP}+)?", re.IGNORECASE | re.DOTALL)
 
 DIALECTS = ("duckdb", "snowflake", "bigquery")
 """The dialects a client may write, the default first."""

@@ -8,10 +8,14 @@ from typing import Literal
 
 from covey_planner.errors import Unsupported
 
+GAP = r"(?>\s+|--[^\n]*|/\*.*?\*/)"
+"""White space or a comment."""
+
+_OPENINGS = "SELECT|WITH|FROM|VALUES|INSERT|CREATE|UPDATE|DELETE|MERGE"
 _EXPLAIN = re.compile(
-    r"\A\s*EXPLAIN\b(?P<words>(?:\s+(?:ANALYZE|ANALYSE|VERBOSE)\b)*)"
-    r"(?:\s*\((?P<options>[^()]*)\)(?=\s*(?:SELECT|WITH|FROM|VALUES|INSERT|CREATE|UPDATE|DELETE|MERGE|\()))?",
-    re.IGNORECASE,
+    rf"\A{GAP}*EXPLAIN\b(?P<words>(?:{GAP}+(?:ANALYZE|ANALYSE|VERBOSE)\b)*)"
+    rf"(?:{GAP}*\((?P<options>[^()]*)\)(?={GAP}*(?:{_OPENINGS}|\()))?",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -35,7 +39,7 @@ def strip_explain(sql: str) -> tuple[str, Explain | None]:
     if found is None:
         return sql, None
     explain = Explain()
-    for word in found["words"].split():
+    for word in re.sub(GAP, " ", found["words"], flags=re.DOTALL).split():
         explain = _set(explain, word, "")
     for option in (found["options"] or "").split(","):
         name, _, value = option.strip().partition(" ")

@@ -141,14 +141,16 @@ def plan(
     options: PlanOptions,
     parameters: Sequence[object] | Mapping[str, object] = (),
     statistics: Counting | None = None,
+    unexpanded: str | None = None,
 ) -> Planned:
     """Plan a statement. Raises PlanError, with one line and a position, for what is wrong with an AI
     statement.
 
-    Without values for its parameters an AI statement is planned with typed NULLs, to be described.
+    Without values for its parameters an AI statement is planned with typed NULLs, to be described. unexpanded: the
+    text before views were put into it, where there were any.
     """
     try:
-        return _plan(sql, catalog, options, parameters, statistics)
+        return _plan(sql, catalog, options, parameters, statistics, unexpanded)
     except RecursionError:
         raise Unsupported("the statement is nested too deeply for an AI call in it to be planned") from None
 
@@ -159,6 +161,7 @@ def _plan(
     options: PlanOptions,
     parameters: Sequence[object] | Mapping[str, object],
     statistics: Counting | None,
+    unexpanded: str | None,
 ) -> Planned:
     scanned = scan(sql, options.dialect)
     if scanned is None:
@@ -204,7 +207,7 @@ def _plan(
     written = around.change.statement() if around.change is not None else None
     names = [name for name, _ in columns]
     physical = lower(optimized, statement.tree, options.profile, options.optimize, estimated, written, names)
-    physical = around.finished(physical, scanned)
+    physical = around.finished(physical, scanned, unexpanded)
     estimates: tuple[StepEstimate, ...] = ()
     if estimated:
         assert statistics is not None

@@ -22,6 +22,7 @@ from covey_planner.parse import (
 from covey_planner.physical import PhysicalPlan
 from covey_planner.render import render
 from covey_planner.sources import without_calls
+from covey_planner.views import as_written
 from covey_planner.writing import Change, Writing, refusing, view
 
 
@@ -47,8 +48,10 @@ class Surrounding:
             return render(without_calls(self.change.statement()), copy=False)
         return f"{self.before}{query}{self.after}"
 
-    def finished(self, physical: PhysicalPlan, scan: Scan) -> PhysicalPlan:
-        """The plan of the whole statement. physical: of the query; scan: with the sites that it has now."""
+    def finished(self, physical: PhysicalPlan, scan: Scan, given: str | None) -> PhysicalPlan:
+        """The plan of the whole statement. physical: of the query; scan: with the sites that it has now; given: the
+        text before other views were put into it, where there were any.
+        """
         if self.writing is None or self.change is not None:
             return physical
         if self.writing.kind != "view":
@@ -59,6 +62,8 @@ class Surrounding:
             return refusing(name, site.type)
 
         text = self.before + describe_text(scan, self.texts, stand_in)
+        if given is not None:
+            return PhysicalPlan((), as_written(given, text))
         written = scan.sql[scan.tokens[0].start : scan.tokens[-1].end + 1]
         return PhysicalPlan((), view(text, name, written))
 

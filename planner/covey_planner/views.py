@@ -13,8 +13,8 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from covey_planner.errors import PlanError, Unsupported
-from covey_planner.parse import quote, readable_tokens, splice
-from covey_planner.writing import VIEW_MARK
+from covey_planner.parse import quote, readable_tokens, scan, splice
+from covey_planner.writing import VIEW_MARK, find_writing, view
 
 _READING = (exp.From, exp.Join, exp.Subquery)
 
@@ -36,11 +36,33 @@ class View:
 def expand(sql: str, views: Mapping[str, View], dialect: str = "duckdb") -> str:
     """The statement with views replaced by their queries; the same text where it reads none of them.
 
-    views: by lower-case name. Raises PlanError.
+    views: by lower-case name; their queries may read each other. Raises PlanError.
     """
+    return _expand(sql, views, dialect, ())
+
+
+def as_written(sql: str, expanded: str) -> str:
+    """The statements that create a view whose text reads other views: it goes on to read what these become.
+
+    sql: CREATE VIEW as written, in dialect duckdb; expanded: the same for DuckDB, without AI calls. Raises PlanError.
+    """
+    tokens = readable_tokens(sql)
+    writing = find_writing(tokens, sql)
+    assert writing is not None
+    assert writing.kind == "view"
+    query = sql[tokens[writing.first].start : tokens[writing.last - 1].end + 1]
+    # Where only the other views have AI calls, DuckDB can read the text itself once they have none.
+    text = sql[tokens[0].start : tokens[-1].end + 1] if scan(sql) is None else expanded
+    return view(text, writing.name, query)
+
+
+def _expand(sql: str, views: Mapping[str, View], dialect: str, within: tuple[str, ...]) -> str:
+    """within: the names of the views that the text belongs to, the outermost first."""
     tree = _tree(sql, dialect)
     changes = (
-        [change for table in _tables(tree) for change in _replaced(table, views)] if tree is not None else []
+        [change for table in _tables(tree) for change in _replaced(table, views, within)]
+        if tree is not None
+        else []
     )
     if changes and dialect != "duckdb":
         raise Unsupported("a view with AI calls is read in dialect duckdb")
@@ -64,25 +86,32 @@ def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
             yield table
 
 
-def _replaced(table: exp.Table, views: Mapping[str, View]) -> Iterator[tuple[int, int, str]]:
-    view = views.get(table.name.lower())
+def _replaced(
+    table: exp.Table, views: Mapping[str, View], within: tuple[str, ...]
+) -> Iterator[tuple[int, int, str]]:
+    found = views.get(table.name.lower())
     names = set(_ctes(table))
-    if view is None or (table.name.lower() in names and not table.db):
+    if found is None or (table.name.lower() in names and not table.db):
         return
-    hidden = names & {inner.name.lower() for inner in _inner(view)}
+    if found.name.lower() in within:
+        raise PlanError(f"the view {found.name} reads itself")
+    query = _expand(found.query, views, "duckdb", (*within, found.name.lower()))
+    hidden = names & {inner.name.lower() for inner in _inner(query)}
     if hidden:
-        raise Unsupported(f"{min(hidden)!r} hides what the view {view.name} reads: give the CTE another name")
+        raise Unsupported(
+            f"{min(hidden)!r} hides what the view {found.name} reads: give the CTE another name"
+        )
     parts = [
         part for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part is not None
     ]
     start, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
-    columns = ", ".join(map(quote, view.columns))
-    text = f"(SELECT * FROM ({view.query}) AS {quote(view.name)}({columns}))"
+    columns = ", ".join(map(quote, found.columns))
+    text = f"(SELECT * FROM ({query}) AS {quote(found.name)}({columns}))"
     yield start, end, text if table.alias else f"{text} AS {quote(table.name)}"
 
 
-def _inner(view: View) -> Iterator[exp.Table]:
-    tree = _tree(view.query, "duckdb")
+def _inner(query: str) -> Iterator[exp.Table]:
+    tree = _tree(query, "duckdb")
     return tree.find_all(exp.Table) if tree is not None else iter(())
 
 

@@ -99,7 +99,8 @@ class ModelSide:
             options, statistics = self.estimating.options(options), self.estimating.statistics(cursor)
         catalog = CursorCatalog(self.database, cursor, self.guard)
         try:
-            planned = plan(expanded, catalog, options, values, statistics)
+            given = sql if expanded != sql else None
+            planned = plan(expanded, catalog, options, values, statistics, given)
         except PlanError as error:
             # Where views were put in, places in the text are no places in the statement.
             raise (error if expanded == sql else type(error)(error.message)) from None

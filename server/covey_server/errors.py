@@ -44,6 +44,10 @@ class Unsupported(ServerError):
     """A part of the protocol that is not implemented."""
 
 
+class TransactionAborted(ServerError):
+    """What a transaction wrote cannot be committed."""
+
+
 class Stopped(ServerError):
     """The query was cancelled by its client."""
 
@@ -59,6 +63,7 @@ CODES: tuple[tuple[type[BaseException], StatusCode], ...] = (
     (NoSuchThing, StatusCode.NOT_FOUND),
     (AlreadyThere, StatusCode.ALREADY_EXISTS),
     (Unsupported, StatusCode.UNIMPLEMENTED),
+    (TransactionAborted, StatusCode.ABORTED),
     (Stopped, StatusCode.CANCELLED),
     (ShuttingDown, StatusCode.UNAVAILABLE),
     (planner.PlanError, StatusCode.INVALID_ARGUMENT),

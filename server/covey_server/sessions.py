@@ -17,7 +17,7 @@ from typing import Protocol
 
 import duckdb
 
-from covey_server.errors import BadRequest, NoSuchThing
+from covey_server.errors import BadRequest, NoSuchThing, TransactionAborted
 from covey_server.results import Rows
 
 COOKIE = "arrow_flight_session_id"
@@ -104,7 +104,7 @@ class Transaction(Lane):
 
     DuckDB aborts a transaction at its first error. One that has only read is begun anew, so that a mistyped
     query does not cost a reader the connection; one that has written stays aborted until its client rolls it
-    back.
+    back, and cannot be committed.
     """
 
     explicit = True
@@ -117,14 +117,22 @@ class Transaction(Lane):
         self._ended = False
 
     def end(self, commit: bool) -> None:
-        """Commit or roll back, and close the connection. Rows still being fetched stay fetchable."""
+        """Commit or roll back, and close the connection. Rows still being fetched stay fetchable.
+
+        Raises TransactionAborted where what was written cannot be committed: it is rolled back.
+        """
         with self.lock:
             self.settle()
             cursor, begun, self._ended = self._cursor, self._begun, True
             self._begun = False
             try:
                 if cursor is not None and begun:
-                    cursor.execute("COMMIT" if commit else "ROLLBACK")
+                    lost = commit and self._dirty and _is_aborted(cursor)
+                    cursor.execute("COMMIT" if commit and not lost else "ROLLBACK")
+                    if lost:
+                        raise TransactionAborted(
+                            "the transaction was rolled back, not committed: a statement in it had failed"
+                        )
             finally:
                 super().release()
 
@@ -152,6 +160,15 @@ class Transaction(Lane):
                 self._begun = False
                 with suppress(duckdb.Error):
                     self._cursor.execute("ROLLBACK")
+
+
+def _is_aborted(cursor: duckdb.DuckDBPyConnection) -> bool:
+    """Whether DuckDB would take a COMMIT for a ROLLBACK, without a word."""
+    try:
+        cursor.execute("SELECT 1")
+    except duckdb.TransactionException:
+        return True
+    return False
 
 
 @dataclass

@@ -106,6 +106,8 @@ def test_counting_tokens_costs_nothing(catalog: MemoryCatalog) -> None:
         ("EXPLAIN (FORMAT 'text', ANALYZE true, verbose off)", Explain(analyze=True)),
         ("EXPLAIN ANALYZE (FORMAT json)", Explain(analyze=True, form="json")),
         ("EXPLAIN ()", Explain()),
+        ("-- why?\nEXPLAIN /* all of it */ ANALYZE", Explain(analyze=True)),
+        ("/**/ EXPLAIN/**/(FORMAT json)", Explain(form="json")),
     ],
 )
 def test_options(opening: str, explain: Explain) -> None:

@@ -91,6 +91,25 @@ def test_views_on_views(client: dbapi.Connection) -> None:
         rows(client, "WITH notes AS (SELECT 1) SELECT * FROM urgent, notes")
 
 
+def test_a_view_on_a_view_follows_it(client: dbapi.Connection) -> None:
+    run(client, f"CREATE VIEW one AS SELECT id, {URGENT} AS yes FROM notes")
+    run(client, "CREATE VIEW two AS SELECT id FROM one WHERE yes")
+    run(client, "CREATE VIEW three AS SELECT count(*) AS n FROM two")
+    run(client, "CREATE OR REPLACE VIEW one AS SELECT id, AI_FILTER('Is it rude?', body) AS yes FROM notes")
+    rude = rows(client, "SELECT id FROM notes WHERE AI_FILTER('Is it rude?', body) ORDER BY id")
+    assert rows(client, "SELECT * FROM two ORDER BY id") == rude
+    assert rows(client, "SELECT * FROM three") == [(len(rude),)]
+    run(client, "CREATE OR REPLACE VIEW one AS SELECT id, id < 2 AS yes FROM notes")
+    assert rows(client, "SELECT * FROM two ORDER BY id") == [(0,), (1,)]
+    assert rows(client, "SELECT * FROM three WHERE n > ?", (1,)) == [(2,)]
+    run(client, f"CREATE OR REPLACE VIEW one AS SELECT id, {URGENT} AS yes FROM notes, three")
+    with pytest.raises(dbapi.Error, match="the view three reads itself"):
+        rows(client, "SELECT * FROM three")
+    run(client, "DROP VIEW one")
+    with pytest.raises(dbapi.Error, match="one"):
+        rows(client, "SELECT * FROM two")
+
+
 def test_metadata_and_the_end_of_a_view(uri: str, client: dbapi.Connection) -> None:
     run(client, CREATE)
     objects = client.adbc_get_objects(table_name_filter="urgent").read_all().to_pylist()

@@ -154,6 +154,30 @@ def test_leaving_a_result_does_not_abort_what_was_written(connect) -> None:
     assert rows(connect(autocommit=True), "SELECT n FROM survives") == [(1,)]
 
 
+def test_what_a_failed_statement_undid_is_not_said_to_be_committed(connect) -> None:
+    first, second, reader = connect(), connect(), connect(autocommit=True)
+    run(reader, "CREATE TABLE fought_over AS SELECT 1 AS n")
+    run(first, "UPDATE fought_over SET n = 2")
+    run(second, "INSERT INTO fought_over VALUES (5)")
+    with pytest.raises(dbapi.Error, match="Conflict"):
+        run(second, "UPDATE fought_over SET n = 3")
+    first.commit()
+    with pytest.raises(dbapi.Error, match="rolled back, not committed"):
+        second.commit()
+    assert rows(reader, "SELECT n FROM fought_over") == [(2,)]
+
+
+def test_what_failed_is_rolled_back_without_complaint(connect) -> None:
+    connection = connect()
+    run(connection, "CREATE TABLE undone AS SELECT 1 AS n")
+    with pytest.raises(dbapi.Error, match="Conversion"):
+        run(connection, "INSERT INTO undone VALUES ('x')")
+    connection.rollback()
+    run(connection, "CREATE TABLE undone AS SELECT 2 AS n")
+    connection.commit()
+    assert rows(connection, "SELECT n FROM undone") == [(2,)]
+
+
 def test_an_error_in_spooled_rows_does_not_cost_a_reading_transaction(connect) -> None:
     connection = connect()
     with connection.cursor() as first:

@@ -24,6 +24,9 @@ from covey_engine.prefill import api
 
 Overflow = Literal["error", "null", "truncate"]
 
+CALL_SHOWN = 120
+"""Characters of a call that a message shows."""
+
 BLOCK = 1 << 20
 """Items looked at together, so that all pairs need no index array as long as they are."""
 
@@ -136,8 +139,9 @@ def check_template(template: Template, calls: tuple[str, ...], limit: int) -> No
     """Raise ContextOverflow where the fixed text alone leaves no room for a row."""
     for question, call in enumerate(calls):
         if template.fixed(question) > limit:
+            shown = call if len(call) <= CALL_SHOWN else call[:CALL_SHOWN] + "…"
             raise ContextOverflow(
-                f"the prompt of {call} has {template.fixed(question):,} tokens of fixed text,"
+                f"the prompt of {shown} has {template.fixed(question):,} tokens of fixed text,"
                 f" over the model's context of {limit:,}"
             )
 
