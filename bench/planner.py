@@ -26,6 +26,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import numpy as np
 from covey_engine.operators.executor import Executor
 from covey_planner import plan as planning
+from covey_planner.cost.statistics import CallKey, Selectivity
+from covey_planner.cost.stored import StoredStatistics
 from covey_planner.logical import All, Filter, Node
 from covey_planner.ordering import arrange
 from covey_planner.ordering.posing import Poser
@@ -35,8 +37,6 @@ from covey_planner.rules import RULES
 from covey_planner.rules.join_last import join_last
 from covey_planner.rules.order_parts import order_parts
 from covey_planner.rules.share_documents import documents, share_documents
-from covey_planner.statistics import CallKey, Selectivity
-from covey_planner.stored import StoredStatistics
 from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
 from numpy.typing import NDArray

@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from covey_planner.cost.stored import StoredStatistics
 from covey_planner.plan import PlanOptions, plan
 from covey_planner.profiles import load_profile
-from covey_planner.stored import StoredStatistics
 from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
 from covey_storage.model_files import resolve_model

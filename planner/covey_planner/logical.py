@@ -14,9 +14,9 @@ from typing import Literal
 from sqlglot import exp
 
 from covey_planner.errors import Position
+from covey_planner.language.render import render
 from covey_planner.physical import Kind
 from covey_planner.prompts import Template
-from covey_planner.render import render
 
 BLOCK = "covey_block"
 """Key in a SELECT's meta: the number of its block; copies keep it."""

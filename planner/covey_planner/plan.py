@@ -13,31 +13,31 @@ from typing import Literal
 
 from sqlglot import exp
 
-from covey_planner import foreign
-from covey_planner.bind import bind
+from covey_planner.binding.bind import bind
+from covey_planner.binding.scope import Catalog, describe
+from covey_planner.cost.estimate import Encode, StepEstimate, estimate
 from covey_planner.cost.roofline import Pricing
+from covey_planner.cost.statistics import Counting
 from covey_planner.cost.work import Work
 from covey_planner.errors import BindError, PlanError, Unsupported
-from covey_planner.estimate import Encode, StepEstimate, estimate
-from covey_planner.explain import explain
-from covey_planner.explain_json import explain_json
-from covey_planner.explain_rules import logical_text
-from covey_planner.explained import Explain
+from covey_planner.explaining.explain import explain
+from covey_planner.explaining.explain_json import explain_json
+from covey_planner.explaining.explain_rules import logical_text
+from covey_planner.explaining.report import Report
+from covey_planner.language import foreign
+from covey_planner.language.explained import Explain
+from covey_planner.language.multi import ask_each_label
+from covey_planner.language.parameters import infer_types, literals, parameter_keys, placeholder_scan
+from covey_planner.language.parse import Scan, Statement, describe_text, scan, site_number, token_position
+from covey_planner.language.surrounding import take_off
 from covey_planner.logical import Logical, Node
-from covey_planner.lowering import lower
-from covey_planner.multi import ask_each_label
+from covey_planner.lowering.lower import lower
 from covey_planner.optimize import optimize
 from covey_planner.ordering.arrange import arrange
 from covey_planner.ordering.costing import Costing
-from covey_planner.parameters import infer_types, literals, parameter_keys, placeholder_scan
-from covey_planner.parse import Scan, Statement, describe_text, scan, site_number, token_position
 from covey_planner.physical import PhysicalPlan
 from covey_planner.profiles import PromptProfile
-from covey_planner.report import Report
 from covey_planner.rules import NEEDED, RULES
-from covey_planner.scope import Catalog, describe
-from covey_planner.statistics import Counting
-from covey_planner.surrounding import take_off
 
 
 @dataclass(frozen=True)

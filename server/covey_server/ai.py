@@ -13,8 +13,8 @@ import pyarrow as pa
 from covey_engine.operators.executor import Executor
 from covey_engine.operators.overflow import Overflow
 from covey_planner.errors import PlanError, Unsupported
+from covey_planner.language.views import expand
 from covey_planner.plan import Planned, PlanOptions, plan
-from covey_planner.views import expand
 from covey_storage.catalog import Database
 
 from covey_server import lifecycle

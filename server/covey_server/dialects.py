@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from covey_planner.dialects import translate
-from covey_planner.parse import scan
+from covey_planner.language.dialects import translate
+from covey_planner.language.parse import scan
 
 from covey_server.guard import Checked, Guard
 

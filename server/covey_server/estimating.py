@@ -15,8 +15,8 @@ from covey_engine.prefill.api import Engine, EngineInfo, ModelSizes
 from covey_planner.cost.devices import DeviceProfile, datasheet, measure_cpu
 from covey_planner.cost.roofline import Pricing, Rates, Roofline
 from covey_planner.cost.shape import ModelShape, Precision
+from covey_planner.cost.stored import StoredStatistics
 from covey_planner.plan import PlanOptions
-from covey_planner.stored import StoredStatistics
 from covey_storage.library import TokenLibrary
 
 

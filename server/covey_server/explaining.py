@@ -13,8 +13,8 @@ from covey_engine.operators.executor import Executor, Result
 from covey_engine.operators.overflow import Overflow
 from covey_engine.operators.runs import StepRun
 from covey_engine.prefill.api import Figures, Progress
+from covey_planner.explaining.report import Actual
 from covey_planner.plan import Planned
-from covey_planner.report import Actual
 
 from covey_server.query import AiResult
 from covey_server.statements import Outline

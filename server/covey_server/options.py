@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from covey_planner.dialects import DIALECTS
+from covey_planner.language.dialects import DIALECTS
 
 from covey_server.errors import BadRequest, Refused
 

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Iterable
 
 import duckdb
-from covey_planner.views import View
-from covey_planner.writing import VIEW_MARK
+from covey_planner.language.views import View
+from covey_planner.language.writing import VIEW_MARK
 from covey_storage.catalog import Database
 
 _FOUND = f"""

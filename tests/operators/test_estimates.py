@@ -9,12 +9,12 @@ import pytest
 from covey_engine.operators.executor import Executor
 from covey_engine.prefill.api import Figures
 from covey_engine.prefill.process.local import LocalEngine
-from covey_planner.estimate import StepEstimate
+from covey_planner.cost.estimate import StepEstimate
+from covey_planner.cost.statistics import Selectivity
+from covey_planner.cost.stored import StoredStatistics
 from covey_planner.physical import CallKey
 from covey_planner.plan import Planned, PlanOptions, plan
 from covey_planner.profiles import PromptProfile, load_profile
-from covey_planner.statistics import Selectivity
-from covey_planner.stored import StoredStatistics
 from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
 from covey_storage.tokenizer import Tokenizer

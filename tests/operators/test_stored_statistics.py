@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import duckdb
 import pytest
+from covey_planner.cost.statistics import DEFAULT, Count, KeyOverlap, Selectivity, TokenCount, hinted
+from covey_planner.cost.stored import StoredStatistics
 from covey_planner.physical import CallKey, Given, TextArgument
-from covey_planner.statistics import DEFAULT, Count, KeyOverlap, Selectivity, TokenCount, hinted
-from covey_planner.stored import StoredStatistics
 from covey_storage.library import TokenLibrary
 
 BIG = 100_000

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import duckdb
 import pytest
+from covey_planner.cost.statistics import Count, KeyOverlap, Pinned, TokenCount
 from covey_planner.physical import AskStep
 from covey_planner.plan import PlanOptions, plan
-from covey_planner.statistics import Count, KeyOverlap, Pinned, TokenCount
 from support.plan_reference import DOCUMENT_FIRST, Dice, MemoryCatalog, words
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from covey_planner.cost.statistics import CallKey, Count, KeyOverlap, Pinned, Selectivity, call_key, hinted
 from covey_planner.cost.work import Work
 from covey_planner.errors import Position
 from covey_planner.logical import Argument, Call
 from covey_planner.prompts import Template
-from covey_planner.statistics import CallKey, Count, KeyOverlap, Pinned, Selectivity, call_key, hinted
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import parse_one

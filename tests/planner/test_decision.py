@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from covey_planner.decision import decide
 from covey_planner.errors import Position
 from covey_planner.logical import All, Any, Ask, Call, Condition, Not
+from covey_planner.lowering.decision import decide
 from covey_planner.physical import MATCH
 from covey_planner.prompts import Template
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from covey_planner.cost.estimate import StepEstimate, estimate
+from covey_planner.cost.statistics import Pinned, Selectivity, TokenCount
 from covey_planner.cost.work import Work
-from covey_planner.estimate import StepEstimate, estimate
 from covey_planner.physical import (
     MATCH,
     AnchorText,
@@ -19,7 +20,6 @@ from covey_planner.physical import (
     Text,
     TextArgument,
 )
-from covey_planner.statistics import Pinned, Selectivity, TokenCount
 
 HEAD, TAIL, MORE = Text("h" * 10), Text("t" * 5), Text("m" * 7)
 DOCS, TERMS = Given("docs", frozenset({"d"})), Given("terms", frozenset({"t"}))

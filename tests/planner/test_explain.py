@@ -10,13 +10,13 @@ import pytest
 from covey_planner.cost.devices import DeviceProfile
 from covey_planner.cost.roofline import Pricing, Rates, Roofline
 from covey_planner.cost.shape import ModelShape
+from covey_planner.cost.statistics import CallKey, Pinned, Selectivity, TokenCount
 from covey_planner.errors import Unsupported
-from covey_planner.explain import explain
-from covey_planner.explain_json import explain_json
-from covey_planner.explained import Explain, strip_explain
+from covey_planner.explaining.explain import explain
+from covey_planner.explaining.explain_json import explain_json
+from covey_planner.explaining.report import Actual, Report
+from covey_planner.language.explained import Explain, strip_explain
 from covey_planner.plan import Planned, PlanOptions, plan
-from covey_planner.report import Actual, Report
-from covey_planner.statistics import CallKey, Pinned, Selectivity, TokenCount
 from support.plan_reference import DOCUMENT_FIRST, MemoryCatalog
 
 FITS = "AI_FILTER(PROMPT('Does {0} match {1}?', t.body, p.description))"

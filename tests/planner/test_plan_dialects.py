@@ -6,8 +6,8 @@ from collections import Counter
 
 import duckdb
 import pytest
-from covey_planner.dialects import translate
 from covey_planner.errors import ParseError, PlanError, Unsupported
+from covey_planner.language.dialects import translate
 from covey_planner.plan import PlanOptions, plan
 from support.plan_reference import DOCUMENT_FIRST, MemoryCatalog, Reference
 

@@ -11,7 +11,7 @@ import uuid
 import duckdb
 import pytest
 from covey_planner.errors import BindError, Unsupported
-from covey_planner.parameters import literal
+from covey_planner.language.parameters import literal
 from covey_planner.plan import PlanOptions, plan
 from support.plan_reference import DOCUMENT_FIRST, MemoryCatalog, Reference
 

@@ -8,7 +8,7 @@ import time
 
 import duckdb
 import pytest
-from covey_planner.functions import AGGREGATES
+from covey_planner.language.functions import AGGREGATES
 from covey_planner.physical import AnchorText, PhysicalPlan
 from covey_planner.plan import PlanOptions, plan
 from support.plan_reference import DOCUMENT_FIRST, QUESTION_FIRST, MemoryCatalog, Reference, run_both

@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from covey_planner.bind import bind
+from covey_planner.binding.bind import bind
+from covey_planner.language.parse import parse, scan
+from covey_planner.language.render import render
 from covey_planner.logical import All, Any, Ask, Cheap, Condition, Filter, Logical, Mixed, Node, Not, filters
 from covey_planner.optimize import optimize, rewrite
-from covey_planner.parse import parse, scan
-from covey_planner.render import render
 from covey_planner.rules import RULES
 from support.plan_reference import MemoryCatalog
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import adbc_driver_flightsql.dbapi as dbapi
 import pytest
-from covey_planner.views import expand
-from covey_planner.writing import view
+from covey_planner.language.views import expand
+from covey_planner.language.writing import view
 from covey_server.views import StoredViews
 from covey_storage.catalog import Database
 from support.hash_server import Host

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from random import Random
 
 import duckdb
+from covey_planner.cost.statistics import CallKey, Count, KeyOverlap, Selectivity, TokenCount
 from covey_planner.physical import MATCH, AskStep, Domain, PhysicalPlan, Question
 from covey_planner.plan import Planned, PlanOptions, plan
 from covey_planner.profiles import FilterForm, JoinForm, PromptProfile, Words
 from covey_planner.prompts import Prompt, Template, parse_template, question_text, render
-from covey_planner.statistics import CallKey, Count, KeyOverlap, Selectivity, TokenCount
 
 _DOCUMENT = re.compile(r"<(\d)>(.*?)</>", re.DOTALL)
 _QUESTION = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from covey_planner.ending import ending_of
 from covey_planner.logical import (
     All,
     Ask,
@@ -29,6 +28,7 @@ from covey_planner.logical import (
     leaves,
     map_leaves,
 )
+from covey_planner.lowering.ending import ending_of
 from covey_planner.ordering.costing import Costing
 from covey_planner.ordering.limited import limited
 from covey_planner.ordering.posing import Poser, Unit, conjuncts

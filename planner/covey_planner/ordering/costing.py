@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from covey_planner.cost.estimate import Encode
+from covey_planner.cost.statistics import Statistics
 from covey_planner.cost.work import Work
-from covey_planner.estimate import Encode
-from covey_planner.statistics import Statistics
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from covey_planner.cost.statistics import call_key
 from covey_planner.logical import (
     All,
     Ask,
@@ -19,6 +20,7 @@ from covey_planner.logical import (
     is_cheap,
     leaves,
 )
+from covey_planner.lowering.steps import prompt_of
 from covey_planner.ordering.costing import Costing
 from covey_planner.ordering.lengths import lengths
 from covey_planner.ordering.problem import Documents, Predicate, Problem, Prompt, Share, Side
@@ -26,8 +28,6 @@ from covey_planner.ordering.sources import Sources
 from covey_planner.ordering.trees import shortest
 from covey_planner.profiles import PromptProfile
 from covey_planner.rules.share_documents import documents
-from covey_planner.statistics import call_key
-from covey_planner.steps import prompt_of
 
 _UNKNOWN = Share(0.5, 0.05, 0.95)
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 import duckdb
 from sqlglot import exp
 
+from covey_planner.binding.sources import with_clause
+from covey_planner.binding.volatile import volatile
+from covey_planner.cost.statistics import Statistics
+from covey_planner.language.parse import site_number
+from covey_planner.language.render import render
 from covey_planner.logical import All, Any, Argument, Block, Cheap, Condition, Not, filters, is_cheap
 from covey_planner.ordering.problem import Documents, Link, Relation
-from covey_planner.parse import site_number
-from covey_planner.render import render
-from covey_planner.sources import with_clause
-from covey_planner.statistics import Statistics
-from covey_planner.volatile import volatile
 
 _ROWS = 1000.0
 _TOKENS = 100.0

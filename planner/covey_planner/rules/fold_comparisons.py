@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from covey_planner.language.parse import site_number
 from covey_planner.logical import All, Any, Ask, Condition, Filter, Mixed, Node, Not
-from covey_planner.parse import site_number
 
 
 def fold_comparisons(node: Node) -> Node | None:

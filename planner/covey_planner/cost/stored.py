@@ -22,9 +22,7 @@ from covey_storage.library import TokenLibrary
 from covey_storage.tokens import TokenColumn
 from numpy.typing import NDArray
 
-from covey_planner.domains import VALUE, key
-from covey_planner.physical import CallKey, Given, TextArgument
-from covey_planner.statistics import (
+from covey_planner.cost.statistics import (
     DEFAULT,
     Count,
     Counted,
@@ -34,6 +32,8 @@ from covey_planner.statistics import (
     TokenCount,
     hinted,
 )
+from covey_planner.lowering.domains import VALUE, key
+from covey_planner.physical import CallKey, Given, TextArgument
 
 T = TypeVar("T")
 

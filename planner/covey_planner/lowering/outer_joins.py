@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from covey_planner.domains import Extra, Member, Rows
 from covey_planner.logical import Attached, Item, Joined, filters
+from covey_planner.lowering.domains import Extra, Member, Rows
 
 if TYPE_CHECKING:
-    from covey_planner.lowering import Frame, Lowering
+    from covey_planner.lowering.lower import Frame, Lowering
 
 
 class Joins:

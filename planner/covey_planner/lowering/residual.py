@@ -11,13 +11,13 @@ from typing import Literal
 
 from sqlglot import exp
 
-from covey_planner.domains import key
+from covey_planner.binding.sources import is_comma
+from covey_planner.cost.unanswered import Unanswered
+from covey_planner.language.parse import site_null, site_number
+from covey_planner.language.render import render
 from covey_planner.logical import BLOCK, Call
-from covey_planner.lookup import lookup
-from covey_planner.parse import site_null, site_number
-from covey_planner.render import render
-from covey_planner.sources import is_comma
-from covey_planner.unanswered import Unanswered
+from covey_planner.lowering.domains import key
+from covey_planner.lowering.lookup import lookup
 
 
 @dataclass(frozen=True)

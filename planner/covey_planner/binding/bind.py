@@ -9,11 +9,16 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from covey_planner.asking_joins import Asking
-from covey_planner.calls import bind_call, is_aggregate
-from covey_planner.columns import qualify
+from covey_planner.binding.asking_joins import Asking
+from covey_planner.binding.columns import qualify
+from covey_planner.binding.guards import surroundings
+from covey_planner.binding.scope import Catalog, Columns, Scope, describe, position_of
+from covey_planner.binding.sources import FromBinder, FromClause, with_clause, without_calls
 from covey_planner.errors import BindError, Unsupported
-from covey_planner.guards import surroundings
+from covey_planner.language.calls import bind_call, is_aggregate
+from covey_planner.language.multi import is_list
+from covey_planner.language.parse import Scan, Statement, site_name, site_number
+from covey_planner.language.render import render
 from covey_planner.logical import (
     BLOCK,
     All,
@@ -33,12 +38,7 @@ from covey_planner.logical import (
     Source,
     Value,
 )
-from covey_planner.multi import is_list
-from covey_planner.parse import Scan, Statement, site_name, site_number
-from covey_planner.render import render
-from covey_planner.residual import Rewrites, grouped_query
-from covey_planner.scope import Catalog, Columns, Scope, describe, position_of
-from covey_planner.sources import FromBinder, FromClause, with_clause, without_calls
+from covey_planner.lowering.residual import Rewrites, grouped_query
 
 _VALUE_CLAUSES = ("distinct", "expressions", "group", "having", "windows", "qualify", "order")
 

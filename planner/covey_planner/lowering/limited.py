@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from covey_planner.calls import is_aggregate
-from covey_planner.domains import Member
+from covey_planner.language.calls import is_aggregate
+from covey_planner.language.parse import quote, site_number
+from covey_planner.language.render import render
 from covey_planner.logical import Argument, Block, Call, Logical, Value
-from covey_planner.parse import quote, site_number
-from covey_planner.render import render
-from covey_planner.residual import Rewrites
+from covey_planner.lowering.domains import Member
+from covey_planner.lowering.residual import Rewrites
 
 ROWS = "__covey_limited"
 """The table of the rows below the LIMIT."""

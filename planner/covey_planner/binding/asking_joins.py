@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from covey_planner.binding.scope import Scope
+from covey_planner.language.parse import site_number
 from covey_planner.logical import Item, Source
-from covey_planner.parse import site_number
-from covey_planner.scope import Scope
 
 
 @dataclass(frozen=True)

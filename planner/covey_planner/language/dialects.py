@@ -16,7 +16,7 @@ from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.errors import UnsupportedError as SqlglotUnsupportedError
 
 from covey_planner.errors import ParseError, Position, Unsupported
-from covey_planner.explained import GAP
+from covey_planner.language.explained import GAP
 
 # The parser's warnings are about statements that are refused below, and carry their text.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)

@@ -11,15 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from covey_planner.decision import Decision, chain
-from covey_planner.domains import Rows, domain, domain_of, pairs, pairs_of, values
-from covey_planner.ending import Ending
+from covey_planner.cost.statistics import call_key
 from covey_planner.logical import Argument, Call
+from covey_planner.lowering.decision import Decision, chain
+from covey_planner.lowering.domains import Rows, domain, domain_of, pairs, pairs_of, values
+from covey_planner.lowering.ending import Ending
+from covey_planner.lowering.residual import Answers
 from covey_planner.physical import MATCH, AskStep, Domain, Given, Question
 from covey_planner.profiles import PromptProfile
 from covey_planner.prompts import Prompt, filter_prompt, for_labels, join_prompt, spoken_labels
-from covey_planner.residual import Answers
-from covey_planner.statistics import call_key
 
 GroupedQuery = Callable[[Sequence[str]], str]
 """A query over groups that yields the given SELECT list."""

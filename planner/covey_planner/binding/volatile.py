@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from covey_planner.render import render
+from covey_planner.language.render import render
 
 NAMES = frozenset(
     [

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from covey_planner.calls import is_aggregate
+from covey_planner.binding.volatile import volatile
+from covey_planner.language.calls import is_aggregate
+from covey_planner.language.parse import site_number
+from covey_planner.language.render import render
 from covey_planner.logical import Ask, Block, Call, Cheap, Condition, Mixed, Source, filters, leaves
-from covey_planner.parse import site_number
-from covey_planner.render import render
 from covey_planner.rules.share_documents import documents
-from covey_planner.volatile import volatile
 
 _PLAIN = frozenset({"expressions", "from_", "joins", "where", "kind"})
 _VALUES = (exp.Literal, exp.Star, exp.Column, exp.Identifier, exp.Null, exp.Boolean, exp.Alias)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from covey_planner.cost.statistics import call_key
+from covey_planner.language.parse import site_null, site_number
+from covey_planner.language.render import render
 from covey_planner.logical import All, Any, Ask, Call, Cheap, Condition, Guard, Mixed, Not
-from covey_planner.parse import site_null, site_number
 from covey_planner.physical import Odds
-from covey_planner.render import render
-from covey_planner.statistics import call_key
 
 CERTAIN = Odds("all")
 """Of what every row satisfies."""

@@ -13,8 +13,8 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from covey_planner.errors import PlanError, Unsupported
-from covey_planner.parse import quote, readable_tokens, scan, splice
-from covey_planner.writing import VIEW_MARK, find_writing, view
+from covey_planner.language.parse import quote, readable_tokens, scan, splice
+from covey_planner.language.writing import VIEW_MARK, find_writing, view
 
 _READING = (exp.From, exp.Join, exp.Subquery)
 

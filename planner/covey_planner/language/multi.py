@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from covey_planner.calls import split_options
 from covey_planner.errors import BindError
-from covey_planner.functions import CLASSIFY
-from covey_planner.labels import OPTIONS, categories, is_multi
-from covey_planner.parse import Site, Statement, site_name, site_number
+from covey_planner.language.calls import split_options
+from covey_planner.language.functions import CLASSIFY
+from covey_planner.language.labels import OPTIONS, categories, is_multi
+from covey_planner.language.parse import Site, Statement, site_name, site_number
 
 LIST = "VARCHAR[]"
 _MADE = "covey_labels"

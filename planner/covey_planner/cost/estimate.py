@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from covey_planner.cost.statistics import Counted, Counting, Lengths, Selectivity
 from covey_planner.cost.work import Work
 from covey_planner.physical import (
     MATCH,
@@ -26,7 +27,6 @@ from covey_planner.physical import (
     Segment,
     Text,
 )
-from covey_planner.statistics import Counted, Counting, Lengths, Selectivity
 
 Encode = Callable[[str, bool], Sequence[int]]
 """The tokens of a fixed text; whether special tokens are recognized in it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from covey_planner.scope import Relation, Scope
+from covey_planner.binding.scope import Relation, Scope
 
 
 def qualify(expr: exp.Expr, scope: Scope) -> frozenset[str]:

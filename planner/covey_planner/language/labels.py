@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from covey_planner.binding.scope import position_of
 from covey_planner.errors import BindError, Position
-from covey_planner.parse import Site
-from covey_planner.scope import position_of
+from covey_planner.language.parse import Site
 
 OPTIONS = ("categories", "task_description", "output_mode", "examples")
 """What AI_CLASSIFY can be told by name."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from covey_planner.estimate import Asked
+from covey_planner.cost.estimate import Asked
+from covey_planner.cost.statistics import Selectivity
+from covey_planner.explaining.report import Figures, Report, estimated, happened, together
 from covey_planner.physical import AnchorText, AskStep, Domain, PartnerText, Question, Segment, Text
-from covey_planner.report import Figures, Report, estimated, happened, together
-from covey_planner.statistics import Selectivity
 
 _NODE = 56
 """Columns of a node's name; a longer one is cut."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from covey_planner.decision import decide
-from covey_planner.domains import Link, Member, Rows, values
-from covey_planner.ending import Ending, ending_of
+from covey_planner.binding.sources import with_clause
+from covey_planner.binding.volatile import volatile
+from covey_planner.cost.unanswered import CERTAIN, Unanswered, asked, odds_of
 from covey_planner.errors import Unsupported
-from covey_planner.limited import ROWS, Limited, limited
+from covey_planner.language.parse import site_number
 from covey_planner.logical import (
     All,
     Any,
@@ -34,16 +34,16 @@ from covey_planner.logical import (
     leaves,
     relations_of,
 )
-from covey_planner.outer_joins import Joins
-from covey_planner.parse import site_number
+from covey_planner.lowering.decision import decide
+from covey_planner.lowering.domains import Link, Member, Rows, values
+from covey_planner.lowering.ending import Ending, ending_of
+from covey_planner.lowering.limited import ROWS, Limited, limited
+from covey_planner.lowering.outer_joins import Joins
+from covey_planner.lowering.residual import Answers, Insertion, Rewrites, grouped_query
+from covey_planner.lowering.steps import Steps
 from covey_planner.physical import Given, Odds, PhysicalPlan
 from covey_planner.profiles import PromptProfile
-from covey_planner.residual import Answers, Insertion, Rewrites, grouped_query
 from covey_planner.rules.share_documents import documents, same_documents
-from covey_planner.sources import with_clause
-from covey_planner.steps import Steps
-from covey_planner.unanswered import CERTAIN, Unanswered, asked, odds_of
-from covey_planner.volatile import volatile
 
 _MUST = {
     "be true": "({}) IS TRUE",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from covey_planner.explain import step_name
-from covey_planner.report import Report, estimated, happened, together
+from covey_planner.explaining.explain import step_name
+from covey_planner.explaining.report import Report, estimated, happened, together
 
 
 def explain_json(report: Report) -> str:

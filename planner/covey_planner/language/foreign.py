@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from covey_planner.binding.sources import without_calls
 from covey_planner.errors import PlanError, Position
-from covey_planner.functions import CLASSIFY
-from covey_planner.multi import is_list
-from covey_planner.parse import Statement, site_number, token_position
-from covey_planner.render import render
-from covey_planner.sources import without_calls
+from covey_planner.language.functions import CLASSIFY
+from covey_planner.language.multi import is_list
+from covey_planner.language.parse import Statement, site_number, token_position
+from covey_planner.language.render import render
 
 
 def adapt(statement: Statement, dialect: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from covey_planner.cost.estimate import StepEstimate
 from covey_planner.cost.roofline import Pricing
 from covey_planner.cost.work import Work
-from covey_planner.estimate import StepEstimate
-from covey_planner.explained import Explain
+from covey_planner.language.explained import Explain
 from covey_planner.physical import PhysicalPlan
 
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from covey_planner.asking_joins import Asking, Written, asking, holds_call
-from covey_planner.columns import qualify
+from covey_planner.binding.asking_joins import Asking, Written, asking, holds_call
+from covey_planner.binding.columns import qualify
+from covey_planner.binding.scope import Catalog, Columns, Relation, Scope, describe, position_of
+from covey_planner.binding.volatile import shown, volatile
 from covey_planner.errors import BindError, Unsupported
+from covey_planner.language.parse import quote, site_null, site_number
+from covey_planner.language.render import render
+from covey_planner.language.writing import WRITTEN
 from covey_planner.logical import Attached, Item, Source
-from covey_planner.parse import quote, site_null, site_number
-from covey_planner.render import render
-from covey_planner.scope import Catalog, Columns, Relation, Scope, describe, position_of
-from covey_planner.volatile import shown, volatile
-from covey_planner.writing import WRITTEN
 
 
 @dataclass

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from covey_planner.binding.sources import without_calls
 from covey_planner.errors import BindError, Unsupported
-from covey_planner.parse import (
+from covey_planner.language.parse import (
     Scan,
     Site,
     Statement,
@@ -19,11 +20,10 @@ from covey_planner.parse import (
     splice,
     token_position,
 )
+from covey_planner.language.render import render
+from covey_planner.language.views import as_written
+from covey_planner.language.writing import Change, Writing, refusing, view
 from covey_planner.physical import PhysicalPlan
-from covey_planner.render import render
-from covey_planner.sources import without_calls
-from covey_planner.views import as_written
-from covey_planner.writing import Change, Writing, refusing, view
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from covey_planner.language.render import render
 from covey_planner.logical import All, Any, Ask, Cheap, Condition, Mixed, Node, Not, filters
-from covey_planner.render import render
 
 
 def logical_text(node: Node) -> str:

@@ -16,12 +16,12 @@ from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from covey_planner.dialects import parse_error, to_duckdb
 from covey_planner.errors import BindError, ParseError, Position, Unsupported
-from covey_planner.explained import Explain, strip_explain
-from covey_planner.functions import COUNT, GENERATING, KNOWN, LABEL, MENTION, OTHERS, SCORE
-from covey_planner.parameters import Placeholder, find_placeholders
-from covey_planner.writing import Writing, find_writing
+from covey_planner.language.dialects import parse_error, to_duckdb
+from covey_planner.language.explained import Explain, strip_explain
+from covey_planner.language.functions import COUNT, GENERATING, KNOWN, LABEL, MENTION, OTHERS, SCORE
+from covey_planner.language.parameters import Placeholder, find_placeholders
+from covey_planner.language.writing import Writing, find_writing
 
 SITE = "__covey_call_"
 _TYPES = {"b": "BOOLEAN", "d": "DOUBLE", "v": "VARCHAR", "i": "BIGINT"}

@@ -15,8 +15,8 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from covey_planner.binding.scope import Catalog
 from covey_planner.errors import BindError, Position, Unsupported
-from covey_planner.scope import Catalog
 
 _MENTION = re.compile(r"[?$:]")
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "//"})

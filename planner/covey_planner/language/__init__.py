@@ -1,0 +1,1 @@
+"""From SQL text to a syntax tree whose AI calls are numbered sites, in three dialects; asks no catalog."""

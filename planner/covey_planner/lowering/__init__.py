@@ -1,0 +1,1 @@
+"""From the logical to the physical plan: steps with their domains, then the residual query; runs nothing."""
