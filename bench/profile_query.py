@@ -24,6 +24,7 @@ from covey_engine.prefill.api import EngineInfo
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.hopper.plan import plan_chunk
+from covey_engine.prefill.hopper.workspace import PACKED
 from covey_engine.prefill.kernels.merge import MERGED
 from covey_engine.prefill.process.local import LocalEngine
 from covey_engine.prefill.runner import Computed, Logits, Pending, Runner
@@ -82,7 +83,7 @@ class Watched:
         """What each chunk was."""
         for chunk, pending in self.chunks:
             calls = (
-                plan_chunk(chunk, 2 * CHUNK, MERGED).every.calls
+                plan_chunk(chunk, PACKED * CHUNK, MERGED).every.calls
                 if (np.diff(chunk.answers) >= 0).all()
                 else ()
             )

@@ -1,4 +1,4 @@
-"""A server without a model, shared by the tests of this folder, and connections to it."""
+"""Servers without a model, or with one that hashes prompts, for the tests of this folder, and connections to them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from covey_server.guard import Guard
 from covey_server.lifecycle import History
 from covey_server.query import AiSide, Core
 from covey_storage.catalog import Database
+from support.hash_server import Host
 from support.serving import ServerProcess, serve
 
 ANIMALS = "name,legs,says\nowl,2,hoot\ncat,4,purr\nbee,6,buzz\n"
@@ -30,6 +31,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     yield process
     assert process.stop() == 0
     assert "Traceback" not in process.output()
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    """Starts servers with a model that hashes prompts."""
+    found = Host()
+    yield found
+    found.close()
 
 
 @pytest.fixture

@@ -20,13 +20,6 @@ CREATE = (
 )
 
 
-@pytest.fixture(scope="module")
-def host() -> Iterator[Host]:
-    found = Host()
-    yield found
-    found.close()
-
-
 @pytest.fixture
 def uri(host: Host, tmp_path: Path) -> Iterator[str]:
     with host.serve(tmp_path) as address:

@@ -13,13 +13,6 @@ from support.sql import rows, run
 URGENT = "AI_FILTER('Is it urgent?', body)"
 
 
-@pytest.fixture(scope="module")
-def host() -> Iterator[Host]:
-    found = Host()
-    yield found
-    found.close()
-
-
 @pytest.fixture
 def uri(host: Host, tmp_path: Path) -> Iterator[str]:
     """A server with a small table, of which the model calls some rows urgent."""

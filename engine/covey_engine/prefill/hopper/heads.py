@@ -4,7 +4,8 @@ Short contexts that many rows share are copied before what follows them, so that
 there. Merging a level costs every row below it another pass over its queries and results (about 0.5 us a
 token on an H200); copying the keys and values of a row costs about a seventh of that. So a head of a few
 tokens before every document is copied before each document, and one before the anchors of a join before each
-anchor.
+anchor. What begins at one address shares a copy, and one question is copied behind its document, so that it needs no
+merge at all.
 """
 
 from __future__ import annotations

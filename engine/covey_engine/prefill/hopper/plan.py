@@ -3,9 +3,9 @@
 A *pair* is (first query row, query rows, first key address, keys). Pairs are made few and long before they
 become calls: contexts with the same keys and neighbouring rows are one; a context that ends where its only
 segment begins is absorbed by the segment's causal call, which is aligned at the bottom right; segments that
-then see the same keys, one after the other, are one. Short heads are copied before what follows them
-(`heads`), and short segments have a kernel of their own. What is left to merge are calls of which a row is in
-more than one.
+then see the same keys, one after the other, are one; contexts that follow each other are ranges of disjoint
+rows. Short heads are copied before what follows them (`heads`), and short segments have a kernel of their own.
+What is left to merge are calls of which a row is in more than one.
 """
 
 from __future__ import annotations
