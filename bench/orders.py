@@ -9,11 +9,11 @@ from typing import Any
 
 import duckdb
 import numpy as np
+from covey_planner.call import Call
 from covey_planner.logical import (
     All,
     Ask,
     Block,
-    Call,
     Condition,
     Mixed,
     Not,

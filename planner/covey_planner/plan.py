@@ -20,17 +20,16 @@ from covey_planner.cost.roofline import Pricing
 from covey_planner.cost.statistics import Counting
 from covey_planner.cost.work import Work
 from covey_planner.errors import BindError, PlanError, Unsupported
-from covey_planner.explaining.explain import explain
-from covey_planner.explaining.explain_json import explain_json
-from covey_planner.explaining.explain_rules import logical_text
+from covey_planner.explaining.as_json import write_json
+from covey_planner.explaining.as_text import write_text
 from covey_planner.explaining.report import Report
+from covey_planner.explaining.trace import Trace
 from covey_planner.language import foreign
 from covey_planner.language.explained import Explain
 from covey_planner.language.multi import ask_each_label
 from covey_planner.language.parameters import infer_types, literals, parameter_keys, placeholder_scan
 from covey_planner.language.parse import Scan, Statement, describe_text, scan, site_number, token_position
 from covey_planner.language.surrounding import take_off
-from covey_planner.logical import Logical, Node
 from covey_planner.lowering.lower import lower
 from covey_planner.optimize import optimize
 from covey_planner.ordering.arrange import arrange
@@ -95,32 +94,12 @@ class Planned:
         """What EXPLAIN says; empty where it was not asked for."""
         if self.report is None:
             return ""
-        return explain_json(self.report) if self.report.explain.form == "json" else explain(self.report)
+        return write_json(self.report) if self.report.explain.form == "json" else write_text(self.report)
 
     @property
     def estimates(self) -> tuple[StepEstimate, ...]:
         """What each step will cost, where the plan is explained."""
         return () if self.report is None else self.report.estimates
-
-
-class _Trace:
-    """Notes the plan after each rule that changed it."""
-
-    def __init__(self) -> None:
-        self.changes: list[tuple[str, str]] = []
-
-    def __call__(self, rule: str, node: Node) -> None:
-        """A rule that is applied several times in a row is noted once."""
-        if self.changes and self.changes[-1][0] == rule:
-            self.changes.pop()
-        self.changes.append((rule, logical_text(node)))
-
-    def compare(self, step: str, before: Logical, after: Logical) -> None:
-        """Note the blocks that a step has changed as a whole."""
-        for old, new in zip(before.blocks, after.blocks, strict=True):
-            texts = logical_text(old.plan), logical_text(new.plan)
-            if texts[0] != texts[1]:
-                self.changes.append((step, texts[1]))
 
 
 class _Once:
@@ -193,7 +172,7 @@ def _plan(
     if around.yields:
         _name_outputs(statement, [name for name, _ in columns])
     _forget_positions(statement.tree)
-    trace = _Trace()
+    trace = Trace()
     optimized = optimize(logical, RULES if options.optimize else NEEDED, trace if scanned.explain else None)
     if options.optimize and statistics is not None and options.encode is not None:
         price = options.price or options.pricing.seconds

@@ -74,7 +74,7 @@ def test_a_predicate_is_counted_while_there_is_time_and_else_estimated(
     statistics: StoredStatistics, hurried: StoredStatistics
 ) -> None:
     sql = "SELECT 1 FROM big WHERE part = 3"
-    statistics.left = 60.0
+    statistics.duck.left = 60.0
     assert statistics.matching(sql) == Count(BIG / 10, exact=True)
     guess = hurried.matching(sql)
     assert not guess.exact

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from covey_planner.call import Argument, Call
 from covey_planner.cost.statistics import CallKey, Count, KeyOverlap, Pinned, Selectivity, call_key, hinted
 from covey_planner.cost.work import Work
 from covey_planner.errors import Position
-from covey_planner.logical import Argument, Call
 from covey_planner.prompts import Template
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from covey_planner.call import Call
 from covey_planner.errors import Position
-from covey_planner.logical import All, Any, Ask, Call, Condition, Not
+from covey_planner.logical import All, Any, Ask, Condition, Not
 from covey_planner.lowering.decision import decide
 from covey_planner.physical import MATCH
 from covey_planner.prompts import Template

@@ -12,8 +12,8 @@ from covey_planner.cost.roofline import Pricing, Rates, Roofline
 from covey_planner.cost.shape import ModelShape
 from covey_planner.cost.statistics import CallKey, Pinned, Selectivity, TokenCount
 from covey_planner.errors import Unsupported
-from covey_planner.explaining.explain import explain
-from covey_planner.explaining.explain_json import explain_json
+from covey_planner.explaining.as_json import write_json
+from covey_planner.explaining.as_text import write_text
 from covey_planner.explaining.report import Actual, Report
 from covey_planner.language.explained import Explain, strip_explain
 from covey_planner.plan import Planned, PlanOptions, plan
@@ -53,11 +53,11 @@ def ran(catalog: MemoryCatalog) -> Report:
 def test_a_line_a_node_with_estimates_and_then_with_what_happened(catalog: MemoryCatalog) -> None:
     before, after = GOLDEN.read_text("utf-8").split("\n\n")
     assert planned(catalog).text == before
-    assert explain(ran(catalog)) == after.rstrip("\n")
+    assert write_text(ran(catalog)) == after.rstrip("\n")
 
 
 def test_figures_as_numbers(catalog: MemoryCatalog) -> None:
-    report = json.loads(explain_json(ran(catalog)))
+    report = json.loads(write_json(ran(catalog)))
     first, second = report["steps"]
     assert first["estimate"]["fresh_tokens"] == 3 + 30 * (100 + 18)
     assert first["estimate"]["shared_tokens"] == 29 * 3

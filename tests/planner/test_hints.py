@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 from covey_planner.binding.bind import bind
+from covey_planner.call import Call
 from covey_planner.language.parse import parse, scan
-from covey_planner.logical import Ask, Call, filters, leaves
+from covey_planner.logical import Ask, filters, leaves
 from covey_planner.plan import PlanOptions, plan
 from support.plan_reference import DOCUMENT_FIRST, MemoryCatalog
 

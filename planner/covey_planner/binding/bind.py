@@ -14,6 +14,7 @@ from covey_planner.binding.columns import qualify
 from covey_planner.binding.guards import surroundings
 from covey_planner.binding.scope import Catalog, Columns, Scope, describe, position_of
 from covey_planner.binding.sources import FromBinder, FromClause, with_clause, without_calls
+from covey_planner.call import Call
 from covey_planner.errors import BindError, Unsupported
 from covey_planner.language.calls import bind_call, is_aggregate
 from covey_planner.language.multi import is_list
@@ -25,7 +26,6 @@ from covey_planner.logical import (
     Any,
     Ask,
     Block,
-    Call,
     Cheap,
     Condition,
     Filter,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from covey_planner.logical import Argument, Call
+from covey_planner.call import Argument, Call
 from covey_planner.physical import CallKey, Given, TextArgument
 
 __all__ = [

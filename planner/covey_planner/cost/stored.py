@@ -1,18 +1,15 @@
 """Statistics of stored tables: DuckDB's own and the token columns' in, counts out; never runs the model.
 
 What is small is counted; what is not, as far as a budget of time goes. For the rest DuckDB's estimates are taken, and
-the figures say so. A statement that takes too long is interrupted, except where that would abort a transaction.
+the figures say so.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from typing import cast
 
 import duckdb
 import numpy as np
@@ -22,6 +19,7 @@ from covey_storage.library import TokenLibrary
 from covey_storage.tokens import TokenColumn
 from numpy.typing import NDArray
 
+from covey_planner.cost.duck_figures import SECONDS, DuckFigures
 from covey_planner.cost.statistics import (
     DEFAULT,
     Count,
@@ -34,11 +32,6 @@ from covey_planner.cost.statistics import (
 )
 from covey_planner.lowering.domains import VALUE, key
 from covey_planner.physical import CallKey, Given, TextArgument
-
-T = TypeVar("T")
-
-SECONDS = 0.04
-"""How long all counting for one statement may take."""
 
 _ROWS = 20_000
 _BYTES = 8 << 20
@@ -54,20 +47,22 @@ _SPREAD = 1.5
 class StoredStatistics:
     """Statistics of what one cursor sees; made for one statement. in_transaction: the cursor must not be interrupted.
 
-    answers: what is known of questions asked before.
+    answers: what is known of questions asked before. left: seconds for what may take time.
     """
 
-    cursor: duckdb.DuckDBPyConnection
+    cursor: InitVar[duckdb.DuckDBPyConnection]
     library: TokenLibrary
-    in_transaction: bool = False
+    in_transaction: InitVar[bool] = False
     answers: Mapping[CallKey, Selectivity] = field(default_factory=dict)
-    left: float = SECONDS
+    left: InitVar[float] = SECONDS
+    duck: DuckFigures = field(init=False)
     _rows: dict[str, Count] = field(default_factory=dict)
-    _stats: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     _ratios: dict[str, float] = field(default_factory=dict)
     _domains: dict[object, Counted] = field(default_factory=dict)
     _matching: dict[str, Count] = field(default_factory=dict)
-    _outlines: dict[str, tuple[float, float, bool]] = field(default_factory=dict)
+
+    def __post_init__(self, cursor: duckdb.DuckDBPyConnection, in_transaction: bool, left: float) -> None:
+        self.duck = DuckFigures(cursor, in_transaction, left)
 
     def rows(self, table: str) -> Count:
         """Rows of a table, exact; of a view as of a query."""
@@ -80,10 +75,10 @@ class StoredStatistics:
         name, source = quoted(column), quoted(table)
         rows = self.rows(table).value
         if rows <= _ROWS and self._text_bytes(table, column, rows) <= _BYTES:
-            found = self._ask(f"SELECT count(DISTINCT {name}) FROM {source}", sure=True)
+            found = self.duck.ask(f"SELECT count(DISTINCT {name}) FROM {source}", sure=True)
             if found is not None:
                 return Count(float(found[0][0]), exact=True)
-        sketch = self._column(table, column).get("approx_unique")
+        sketch = self.duck.column(table, column).get("approx_unique")
         return Count(rows if sketch is None else min(float(sketch), rows), exact=False)
 
     def tokens(self, table: str, column: str) -> TokenCount:
@@ -101,7 +96,7 @@ class StoredStatistics:
             one, other = (
                 f"SELECT {quoted(column)} AS v FROM {quoted(table)}" for table, column in (left, right)
             )
-            common = self._ask(
+            common = self.duck.ask(
                 f"SELECT count(DISTINCT a.v) FROM ({one}) a SEMI JOIN ({other}) b ON a.v = b.v", sure=True
             )
             if common is not None:
@@ -116,13 +111,13 @@ class StoredStatistics:
         return self._matching[sql]
 
     def _match(self, sql: str) -> Count:
-        scanned, estimated, whole = self._outline(sql)
-        if whole or scanned <= _ROWS or not self.in_transaction:
-            sure = whole or scanned <= _ROWS
-            found = self._ask(f"SELECT count(*) FROM ({sql}) AS __covey_q", sure)
+        expected = self.duck.outline(sql)
+        sure = expected.whole or expected.scanned <= _ROWS
+        if sure or not self.duck.in_transaction:
+            found = self.duck.ask(f"SELECT count(*) FROM ({sql}) AS __covey_q", sure)
             if found is not None:
                 return Count(float(found[0][0]), exact=True)
-        return Count(estimated, exact=False)
+        return Count(expected.rows, exact=False)
 
     def selectivity(self, key: CallKey, hint: float | None = None) -> Selectivity:
         """Remembered, else the hint, else the default."""
@@ -137,9 +132,11 @@ class StoredStatistics:
 
     def tuples(self, given: Given) -> Count:
         """Distinct tuples of the arguments: counted where the tables are small, else no more than there are rows."""
-        if self._outline(given.rows)[0] <= _ROWS:
-            count = len(self.cursor.sql(given.rows).columns)
-            found = self._ask(f"SELECT count(*) FROM ({_grouped(given.rows, count)}) AS __covey_q", sure=True)
+        if self.duck.outline(given.rows).scanned <= _ROWS:
+            count = len(self.duck.cursor.sql(given.rows).columns)
+            found = self.duck.ask(
+                f"SELECT count(*) FROM ({_grouped(given.rows, count)}) AS __covey_q", sure=True
+            )
             if found is not None:
                 return Count(float(found[0][0]), exact=True)
         rows = self.matching(given.rows)
@@ -147,11 +144,11 @@ class StoredStatistics:
 
     def _count(self, given: Given, arguments: Sequence[TextArgument]) -> Counted | None:
         """Count a domain; None where it is too large."""
-        scanned = self._outline(given.rows)[0]
+        scanned = self.duck.outline(given.rows).scanned
         if scanned > _ROWS or not self._few_bytes(arguments, scanned):
             return None
         grouped = _grouped(given.rows, len(arguments))
-        found = self._run(grouped, duckdb.DuckDBPyRelation.to_arrow_table, sure=True)
+        found = self.duck.run(grouped, duckdb.DuckDBPyRelation.to_arrow_table, sure=True)
         if found is None:
             return None
         rows = int(found["n"].to_numpy().sum())
@@ -229,13 +226,13 @@ class StoredStatistics:
 
     def _mean_bytes(self, argument: TextArgument, given: Given, number: int) -> float:
         if argument.table is not None and argument.column is not None:
-            total = self._column(argument.table, argument.column).get("total_string_length")
+            total = self.duck.column(argument.table, argument.column).get("total_string_length")
             rows = self.rows(argument.table).value
             if total and rows:
                 return float(total) / rows
         text = f"strlen(CAST({VALUE}{number} AS VARCHAR))"
         sample = f"SELECT avg({text}) FROM (SELECT * FROM ({given.rows}) LIMIT {_SAMPLE}) AS __covey_s"
-        found = None if self.in_transaction else self._ask(sample)
+        found = None if self.duck.in_transaction else self.duck.ask(sample)
         return float(found[0][0]) if found is not None and found[0][0] is not None else 100.0
 
     def _ratio(self, source: str) -> float:
@@ -243,7 +240,7 @@ class StoredStatistics:
         if source not in self._ratios:
             text = "left(CAST(text AS VARCHAR), 1000)"
             sample = f"SELECT {text} FROM ({source}) AS __covey_s WHERE text IS NOT NULL LIMIT 16"
-            texts = [str(row[0]) for row in self._ask(sample, sure=True) or ()]
+            texts = [str(row[0]) for row in self.duck.ask(sample, sure=True) or ()]
             _, ids = self.library.tokenizer.encode_batch(texts)
             size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
             self._ratios[source] = size / len(ids) if len(ids) else _BYTES_PER_TOKEN
@@ -259,20 +256,11 @@ class StoredStatistics:
         return sum(self._text_bytes(table, column, rows) for table, column in stored) <= _BYTES
 
     def _text_bytes(self, table: str, column: str, rows: float) -> float:
-        return float(self._column(table, column).get("total_string_length") or 16 * rows)
-
-    def _column(self, table: str, column: str) -> dict[str, Any]:
-        """What DuckDB keeps of a column; nothing of a view's."""
-        place = table, column
-        if place not in self._stats:
-            sql = f"SELECT stats({quoted(column)}) FROM {quoted(table)} LIMIT 1"
-            found = self._ask(sql, sure=True)
-            self._stats[place] = found[0][0] if found and isinstance(found[0][0], dict) else {}
-        return self._stats[place]
+        return float(self.duck.column(table, column).get("total_string_length") or 16 * rows)
 
     def _inside(self, one: tuple[str, str], other: tuple[str, str]) -> float:
         """The part of a column's range of numbers that lies in another's; 1 where they are no numbers."""
-        ours, theirs = self._column(*one), self._column(*other)
+        ours, theirs = self.duck.column(*one), self.duck.column(*other)
         bounds = [stats.get(end) for stats in (ours, theirs) for end in ("min", "max")]
         if not all(isinstance(bound, int | float) for bound in bounds):
             return 1.0
@@ -282,56 +270,6 @@ class StoredStatistics:
         if width <= 0:
             return 1.0 if overlap >= 0 else 0.0
         return max(0.0, min(1.0, overlap / width))
-
-    def _outline(self, sql: str) -> tuple[float, float, bool]:
-        """Of a query: the most rows that it reads or that DuckDB expects anywhere in it, how many it expects of the
-        query, and whether it yields just the rows of one table.
-        """
-        if sql not in self._outlines:
-            self._outlines[sql] = self._outlined(sql)
-        return self._outlines[sql]
-
-    def _outlined(self, sql: str) -> tuple[float, float, bool]:
-        found = self._ask(f"EXPLAIN (FORMAT json) {sql}", sure=True)
-        nodes = list(_nodes(json.loads(found[0][1]))) if found else []
-        scanned = sum(self._scanned(node) for node in nodes)
-        most = max((_cardinality(node) for node in nodes), default=0.0)
-        *above, last = nodes or [{}]
-        whole = all(node["name"] == "PROJECTION" for node in above) and not _told(last, "Filters")
-        if whole and _told(last, "Table"):
-            return scanned, scanned, True
-        return max(scanned, most), _cardinality(nodes[0]) if nodes else 0.0, False
-
-    def _scanned(self, node: Mapping[str, Any]) -> float:
-        table = _told(node, "Table").rpartition(".")[2].strip('"')
-        if not table:
-            return 0.0
-        if table not in self._rows:
-            found = self._ask(f"SELECT count(*) FROM {quoted(table)}", sure=True)
-            self._rows[table] = Count(float(found[0][0]) if found else 0.0, exact=found is not None)
-        return self._rows[table].value
-
-    def _ask(self, sql: str, sure: bool = False) -> list[Any] | None:
-        """A small result; None where it takes too long. sure: it takes no time."""
-        return self._run(sql, duckdb.DuckDBPyRelation.fetchall, sure)
-
-    def _run(self, sql: str, fetch: Callable[[duckdb.DuckDBPyRelation], T], sure: bool) -> T | None:
-        if not sure and (self.left <= 0 or self.in_transaction):
-            return None
-        if sure:
-            return fetch(self.cursor.sql(sql))
-        begun = time.perf_counter()
-        timer = threading.Timer(self.left, self.cursor.interrupt)
-        timer.start()
-        try:
-            return fetch(self.cursor.sql(sql))
-        except duckdb.InterruptException:
-            return None
-        finally:
-            timer.cancel()
-            # An interruption that comes late must not meet the next statement.
-            timer.join()
-            self.left -= time.perf_counter() - begun
 
 
 def _grouped(rows: str, count: int) -> str:
@@ -355,18 +293,3 @@ def _firsts(keys: Sequence[NDArray[np.void]]) -> NDArray[np.intp]:
     """A row of each of the distinct tuples of some keys."""
     joined = np.stack([column.view("S16") for column in keys], axis=1).view(f"S{16 * len(keys)}")
     return np.unique(joined.ravel(), return_index=True)[1]
-
-
-def _nodes(plan: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    for node in plan:
-        yield node
-        yield from _nodes(node.get("children", ()))
-
-
-def _cardinality(node: Mapping[str, Any]) -> float:
-    text = _told(node, "Estimated Cardinality")
-    return float(text) if text.isdigit() else 0.0
-
-
-def _told(node: Mapping[str, Any], name: str) -> str:
-    return str(node.get("extra_info", {}).get(name, ""))

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from covey_planner.call import Call
 from covey_planner.cost.statistics import call_key
 from covey_planner.language.parse import site_null, site_number
 from covey_planner.language.render import render
-from covey_planner.logical import All, Any, Ask, Call, Cheap, Condition, Guard, Mixed, Not
+from covey_planner.logical import All, Any, Ask, Cheap, Condition, Guard, Mixed, Not
 from covey_planner.physical import Odds
 
 CERTAIN = Odds("all")

@@ -12,12 +12,12 @@ from sqlglot import exp
 from covey_planner.binding.columns import qualify
 from covey_planner.binding.scope import Scope, position_of
 from covey_planner.binding.volatile import shown, volatile
+from covey_planner.call import Argument, Call
 from covey_planner.errors import BindError, PlanError, Position, Unsupported
 from covey_planner.language.functions import AGGREGATES, CLASSIFY, COUNT, LABEL, SCORE
 from covey_planner.language.labels import OPTIONS, Labels, categories, sentiments
 from covey_planner.language.parse import Scan, Site, site_number
 from covey_planner.language.render import render
-from covey_planner.logical import Argument, Call
 from covey_planner.physical import Kind
 from covey_planner.prompts import Template, parse_template
 

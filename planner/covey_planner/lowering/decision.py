@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from covey_planner.logical import All, Any, Ask, Call, Condition, Not
+from covey_planner.call import Call
+from covey_planner.logical import All, Any, Ask, Condition, Not
 from covey_planner.physical import MATCH
 
 _LIMIT = 64

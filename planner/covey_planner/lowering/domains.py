@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from covey_planner.logical import Argument
+from covey_planner.call import Argument
 from covey_planner.physical import Domain, Given, Odds, TextArgument
 
 VALUE = "__covey_x"

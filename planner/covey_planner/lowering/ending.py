@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from covey_planner.binding.volatile import volatile
+from covey_planner.call import Call
 from covey_planner.language.calls import is_aggregate
 from covey_planner.language.parse import site_number
 from covey_planner.language.render import render
-from covey_planner.logical import Ask, Block, Call, Cheap, Condition, Mixed, Source, filters, leaves
+from covey_planner.logical import Ask, Block, Cheap, Condition, Mixed, Source, filters, leaves
 from covey_planner.rules.share_documents import documents
 
 _PLAIN = frozenset({"expressions", "from_", "joins", "where", "kind"})

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from covey_planner.call import Argument, Call
 from covey_planner.language.calls import is_aggregate
 from covey_planner.language.parse import quote, site_number
 from covey_planner.language.render import render
-from covey_planner.logical import Argument, Block, Call, Logical, Value
+from covey_planner.logical import Block, Logical, Value
 from covey_planner.lowering.domains import Member
 from covey_planner.lowering.residual import Rewrites
 

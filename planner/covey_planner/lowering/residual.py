@@ -12,10 +12,11 @@ from typing import Literal
 from sqlglot import exp
 
 from covey_planner.binding.sources import is_comma
+from covey_planner.call import Call
 from covey_planner.cost.unanswered import Unanswered
 from covey_planner.language.parse import site_null, site_number
 from covey_planner.language.render import render
-from covey_planner.logical import BLOCK, Call
+from covey_planner.logical import BLOCK
 from covey_planner.lowering.domains import key
 from covey_planner.lowering.lookup import lookup
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from covey_planner.call import Argument, Call
 from covey_planner.cost.statistics import call_key
-from covey_planner.logical import Argument, Call
 from covey_planner.lowering.decision import Decision, chain
 from covey_planner.lowering.domains import Rows, domain, domain_of, pairs, pairs_of, values
 from covey_planner.lowering.ending import Ending

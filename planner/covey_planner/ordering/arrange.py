@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from covey_planner.call import Call
 from covey_planner.logical import (
     All,
     Ask,
     Block,
-    Call,
     Cheap,
     Condition,
     Filter,

@@ -7,19 +7,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from covey_planner.call import Call
 from covey_planner.cost.statistics import call_key
-from covey_planner.logical import (
-    All,
-    Ask,
-    Block,
-    Call,
-    Condition,
-    Mixed,
-    Value,
-    filters,
-    is_cheap,
-    leaves,
-)
+from covey_planner.logical import All, Ask, Block, Condition, Mixed, Value, filters, is_cheap, leaves
 from covey_planner.lowering.steps import prompt_of
 from covey_planner.ordering.costing import Costing
 from covey_planner.ordering.lengths import lengths

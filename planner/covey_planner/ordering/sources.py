@@ -10,10 +10,11 @@ from sqlglot import exp
 
 from covey_planner.binding.sources import with_clause
 from covey_planner.binding.volatile import volatile
+from covey_planner.call import Argument
 from covey_planner.cost.statistics import Statistics
 from covey_planner.language.parse import site_number
 from covey_planner.language.render import render
-from covey_planner.logical import All, Any, Argument, Block, Cheap, Condition, Not, filters, is_cheap
+from covey_planner.logical import All, Any, Block, Cheap, Condition, Not, filters, is_cheap
 from covey_planner.ordering.problem import Documents, Link, Relation
 
 _ROWS = 1000.0

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from covey_planner.logical import All, Any, Ask, Call, Condition, Not
+from covey_planner.call import Call
+from covey_planner.logical import All, Any, Ask, Condition, Not
 from covey_planner.ordering.problem import Share
 
 

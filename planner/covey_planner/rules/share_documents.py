@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from covey_planner.logical import All, Any, Ask, Call, Condition, Filter, Node, Not, filters, leaves
+from covey_planner.call import Call
+from covey_planner.logical import All, Any, Ask, Condition, Filter, Node, Not, filters, leaves
 
 
 def share_documents(node: Node) -> Node | None:

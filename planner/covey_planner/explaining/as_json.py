@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from covey_planner.explaining.explain import step_name
+from covey_planner.explaining.as_text import step_name
 from covey_planner.explaining.report import Report, estimated, happened, together
 
 
-def explain_json(report: Report) -> str:
+def write_json(report: Report) -> str:
     """An object: profile, device, `steps` in the order they run, `total`, and under VERBOSE also rules and SQL.
 
     Of a step and of the total: `estimate`, and after ANALYZE `actual`. A figure that is not known is null.

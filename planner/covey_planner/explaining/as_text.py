@@ -22,7 +22,7 @@ class _Row:
     cells: tuple[str, ...] = ()
 
 
-def explain(report: Report) -> str:
+def write_text(report: Report) -> str:
     """The tree of steps, the last one first, with their figures; verbose: rules, prompts and SQL below."""
     lines = list(_preface(report))
     lines += _table(list(_tree(report)), analyzed=bool(report.actuals))
