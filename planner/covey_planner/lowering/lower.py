@@ -5,8 +5,8 @@ A block's filters become steps one after another; each leaves answers that the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -14,7 +14,6 @@ from covey_planner.binding.sources import with_clause
 from covey_planner.binding.volatile import volatile
 from covey_planner.call import Argument, Call
 from covey_planner.cost.unanswered import CERTAIN, Unanswered, asked, odds_of
-from covey_planner.errors import Unsupported
 from covey_planner.language.parse import site_number
 from covey_planner.logical import (
     All,
@@ -26,29 +25,25 @@ from covey_planner.logical import (
     Logical,
     Mixed,
     Not,
-    Source,
     Value,
     filters,
     is_cheap,
     leaves,
     relations_of,
 )
+from covey_planner.lowering.answering import Values
+from covey_planner.lowering.asked import all_calls, literals, place, required, same_calls
 from covey_planner.lowering.decision import decide
-from covey_planner.lowering.domains import Link, Member, Rows, values
+from covey_planner.lowering.domains import Link, Member, Rows
 from covey_planner.lowering.ending import Ending, ending_of
+from covey_planner.lowering.frame import Frame
 from covey_planner.lowering.limited import ROWS, Limited, limited
 from covey_planner.lowering.outer_joins import Joins
-from covey_planner.lowering.residual import Answers, Insertion, Rewrites, grouped_query
+from covey_planner.lowering.residual import Answers, Insertion, Rewrites
 from covey_planner.lowering.steps import Steps
-from covey_planner.physical import Given, Odds, PhysicalPlan
+from covey_planner.physical import Odds, PhysicalPlan
 from covey_planner.profiles import PromptProfile
-from covey_planner.rules.share_documents import documents, same_documents
-
-_MUST = {
-    "be true": "({}) IS TRUE",
-    "not be true": "({}) IS NOT TRUE",
-    "not be false": "({}) IS DISTINCT FROM FALSE",
-}
+from covey_planner.rules.share_documents import documents
 
 
 def lower(
@@ -73,34 +68,6 @@ def lower(
     return PhysicalPlan(tuple(lowering.steps.done), residual, profile.name)
 
 
-@dataclass(frozen=True)
-class Frame:
-    """A block while it is lowered; rows and joined grow.
-
-    outer: the rows of the SELECT around a subquery; ending: what may end its last filter early; joined: by site, what
-    the residual reads where an answer table is joined in; inside: it is the pairs of a join, whose ON sees no answer
-    table that is joined into the block.
-    """
-
-    block: Block
-    source: Source
-    rows: Rows
-    outer: Rows | None
-    ending: Ending | None
-    joined: dict[int, str] = field(default_factory=dict)
-    inside: bool = False
-
-    def reach(self, guards: Sequence[Link]) -> Rows:
-        """The rows for a domain query: this block's and those around it, under additional conditions."""
-        rows = replace(self.rows, links=[*self.rows.links, *guards])
-        return rows.known() if self.outer is None else rows.inside(self.outer)
-
-    @property
-    def insertable(self) -> bool:
-        """Whether answer tables can be joined into the block's FROM."""
-        return self.source.insertable and bool(self.source.items) and not self.inside
-
-
 class Lowering:
     """A statement while its blocks are lowered, one after another."""
 
@@ -113,42 +80,43 @@ class Lowering:
         estimated: bool,
         late: Limited | None,
     ) -> None:
-        calls = [call for block in logical.blocks for call in _calls(block)]
+        calls = [call for block in logical.blocks for call in all_calls(block)]
         self._tree = tree
-        self._optimize = optimize
+        self.optimize = optimize
         self._late = frozenset[int]() if late is None else late.sites
         self.free = Unanswered({call.site: call for call in calls}) if estimated else None
         self.steps = Steps(profile, calls)
         self.rewrites = Rewrites()
+        self._values = Values(self)
         self._aliases = 0
 
     def block(self, block: Block, outer: Rows | None) -> None:
         """Lower a block, everything it reads being lowered."""
         source, conditions = filters(block.plan)
-        ending = ending_of(block, self._tree) if self._optimize else None
+        ending = ending_of(block, self._tree) if self.optimize else None
         frame = Frame(block, source, self._rows(block), outer, ending)
         joins = Joins(self, frame)
-        required: dict[object, str] = {}
+        decided: dict[object, str] = {}
         for condition in conditions:
             if not is_cheap(condition):
                 joins.settle(relations_of(condition))
             last = condition is conditions[-1]
-            then = self._then(frame, condition) if last and self._optimize and frame.ending is None else []
+            then = self._then(frame, condition) if last and self.optimize and frame.ending is None else []
             self._filter(frame, condition, then, frame.ending if last else None)
-            for call, positive in _required(condition):
+            for call, positive in required(condition):
                 # No bare literal: DuckDB refuses to order by one.
-                required[call.identity] = "(NOT FALSE)" if positive else "(NOT TRUE)"
+                decided[call.identity] = "(NOT FALSE)" if positive else "(NOT TRUE)"
         joins.settle(None)
         for value in block.values:
-            if value.call.identity in required and not value.grouped:
-                self.rewrites.sites[value.call.site] = required[value.call.identity]
+            if value.call.identity in decided and not value.grouped:
+                self.rewrites.sites[value.call.site] = decided[value.call.identity]
         for nested in block.nested:
             self.block(nested, frame.reach(()))
         answered = self._late | self.rewrites.sites.keys()
         open_ = [value for value in block.values if value.call.site not in answered]
-        self._row_values(frame, [value for value in open_ if not value.grouped])
+        self._values.of_rows(frame, [value for value in open_ if not value.grouped])
         self.rewrites.sites.update(frame.joined)
-        self._group_values(frame, [value for value in open_ if value.grouped])
+        self._values.of_groups(frame, [value for value in open_ if value.grouped])
 
     def below_limit(self, late: Limited, names: Sequence[str]) -> str:
         """Ask what is wanted for the rows below the LIMIT alone; the residual."""
@@ -160,8 +128,8 @@ class Lowering:
         member = late.member(len(names), None if self.free is None else self.free.sql)
         rows = Rows(lambda _: "", with_free, [member])
         frame = Frame(late.block, filters(late.block.plan)[0], rows, None, None)
-        for group, answers in self._answers(frame, [Value(call, False) for call in calls], ()):
-            text = answers.value(self._alias())
+        for group, answers in self._values.answers(frame, [Value(call, False) for call in calls], ()):
+            text = answers.value(self.alias())
             self.rewrites.sites.update({value.call.site: text for value in group})
         self.steps.done[first] = replace(self.steps.done[first], before=((ROWS, table),))
         return late.residual(self.rewrites, names)
@@ -193,7 +161,7 @@ class Lowering:
         else:
             frame.rows.links += self.links(condition)
         for group in then:
-            self._answer_rows(frame, group, found[group[0].call.identity])
+            self._values.note(frame, group, found[group[0].call.identity])
 
     def _then(self, frame: Frame, last: Condition) -> list[list[Value]]:
         """The values that the step of a block's last filter can ask while its documents are there."""
@@ -201,7 +169,7 @@ class Lowering:
         asked = {leaf.call.identity for leaf in leaves(last) if isinstance(leaf, Ask)}
         return [
             group
-            for group in _same_calls(
+            for group in same_calls(
                 [v for v in frame.block.values if not v.grouped and v.call.site not in self._late]
             )
             if shared is not None
@@ -217,7 +185,7 @@ class Lowering:
         """
         exprs = [leaf.expr for leaf in leaves(condition) if isinstance(leaf, Cheap | Mixed)]
         subquery = any(expr.find(exp.Query) is not None for expr in exprs)
-        if any(volatile(expr) is not None or self._open(expr) for expr in exprs):
+        if any(volatile(expr) is not None or self.open(expr) for expr in exprs):
             return []
         odds = None if is_cheap(condition) else odds_of(condition)
         if odds is not None and "NOT" in form:
@@ -254,12 +222,12 @@ class Lowering:
             case Mixed(values=wanted, blocks=blocks):
                 for block in blocks:
                     self.block(block, frame.reach(guards))
-                for group, answers in self._answers(frame, wanted, guards):
+                for group, answers in self._values.answers(frame, wanted, guards):
                     if group[0].call.kind == "boolean":
-                        text = answers.value(self._alias())
+                        text = answers.value(self.alias())
                         self.rewrites.sites.update({value.call.site: text for value in group})
                     else:
-                        self._answer_rows(frame, group, answers)
+                        self._values.note(frame, group, answers)
 
     def _program(
         self,
@@ -273,7 +241,7 @@ class Lowering:
 
         then: calls about them that are asked where the tree is true.
         """
-        sites = list(_literals(condition, True))
+        sites = list(literals(condition, True))
         polarity: dict[object, set[bool]] = {}
         for call, positive in sites:
             polarity.setdefault(call.identity, set()).add(positive)
@@ -291,17 +259,17 @@ class Lowering:
             if call.identity not in answers:
                 self.rewrites.sites[call.site] = "NULL"  # whatever it is, the others make the tree false
                 continue
-            text = answers[call.identity].is_answer(positive, self._alias())
+            text = answers[call.identity].is_answer(positive, self.alias())
             self.rewrites.sites[call.site] = text if positive else f"(NOT ({text}))"
         return answers
 
     def _insert_join(self, frame: Frame, call: Call, answers: Answers) -> None:
         """A required question about pairs: its answer table is joined into FROM."""
-        alias = self._alias()
+        alias = self.alias()
         on = answers.equalities(alias)
         conditions = [*on, *([f"{alias}_answer"] if answers.everything else [])]
         self.rewrites.sites[call.site] = f"({' AND '.join(conditions)})"
-        insertion = Insertion("CROSS", answers, alias, _place(frame, call))
+        insertion = Insertion("CROSS", answers, alias, place(frame, call))
         self.rewrites.insertions.setdefault(frame.block.number, []).append(insertion)
         names, odds = frozenset({alias}), (asked(call),) if self.free is not None else ()
         frame.rows.members.append(Member(answers.aliased(alias), names, names, odds=odds))
@@ -311,184 +279,12 @@ class Lowering:
         if answers.everything:
             frame.rows.links.append(Link(f"{alias}_answer", frozenset({alias}), odds=CERTAIN))
 
-    def _guards(self, wanted: Sequence[Value]) -> list[Link]:
-        """Guards of a call's places; with several places, only what all of them share."""
-        shared = [guard for guard in wanted[0].guards if all(guard in other.guards for other in wanted)]
-        return [
-            Link(
-                _MUST[guard.must].format(self.rewrites.sql(guard.expr)),
-                guard.relations,
-                guard.expr.find(exp.Query) is not None,
-                self.free.guard(guard) if self.free is not None else None,
-            )
-            for guard in shared
-            if not self._open(guard.expr) and volatile(guard.expr) is None
-        ]
-
-    def _open(self, expr: exp.Expr) -> bool:
+    def open(self, expr: exp.Expr) -> bool:
         """Whether an expression holds a call that is not answered yet, or whose answer only the residual finds."""
         numbers = [number for part in expr.walk() if (number := site_number(part)) is not None]
         return any(not self.rewrites.sites.get(number) for number in numbers)
 
-    def _row_values(self, frame: Frame, wanted: Sequence[Value]) -> None:
-        """Answers for the clauses after WHERE: domains look them up, the residual joins them."""
-        for group, answers in self._answers(frame, wanted, ()):
-            self._answer_rows(frame, group, answers)
-
-    def _answers(
-        self, frame: Frame, wanted: Sequence[Value], guards: Sequence[Link]
-    ) -> Iterator[tuple[list[Value], Answers]]:
-        """The answers to each question: one step for those about the same documents of the same rows.
-
-        Whoever takes one notes it before asking for the next: later steps look it up.
-        """
-        waiting = _same_calls(wanted)
-        while waiting:
-            own = self._guards(waiting[0])
-            together = self._together(waiting, own)
-            waiting = [group for group in waiting if group not in together]
-            found = self.steps.values(frame.reach([*guards, *own]), [group[0].call for group in together])
-            yield from zip(together, found, strict=True)
-
-    def _together(self, waiting: Sequence[list[Value]], guards: Sequence[Link]) -> list[list[Value]]:
-        """The first group of values and those that one step can ask with it: about its documents, of its rows."""
-        first, *others = waiting
-        call = first[0].call
-        together = [first]
-        if not self._optimize or self.steps.answered(call):
-            return together
-        for group in others:
-            other = group[0].call
-            if (
-                same_documents(other, call)
-                and not self.steps.answered(other)
-                and not any(self._open(guard.expr) for value in group for guard in value.guards)
-                and self._guards(group) == guards
-            ):
-                together.append(group)
-        return together
-
-    def _answer_rows(self, frame: Frame, group: Sequence[Value], answers: Answers) -> None:
-        """Note where a question's answers are looked up, and where the residual finds them joined in."""
-        call, alias = group[0].call, self._alias()
-        text = answers.value(alias)
-        self.rewrites.sites.update({value.call.site: text for value in group})
-        # An ON stands before the answers are joined in: it looks them up.
-        late = [value for value in group if _join_of(frame, value.call) is None]
-        if not (late and call.relations <= frame.source.relations and frame.insertable):
-            return
-        insertion = Insertion("LEFT", answers, alias, -1)
-        self.rewrites.insertions.setdefault(frame.block.number, []).append(insertion)
-        frame.joined.update({value.call.site: f"{alias}.{alias}_answer" for value in late})
-
-    def _group_values(self, frame: Frame, wanted: Sequence[Value]) -> None:
-        """Answers about groups: one step a question, looked up by group."""
-        for group in _same_calls(wanted):
-            answers = self._grouped(frame, group[0].call, self._guards(group))
-            text = answers.value(self._alias())
-            self.rewrites.sites.update({value.call.site: text for value in group})
-
-    def _grouped(self, frame: Frame, call: Call, guards: Sequence[Link]) -> Answers:
-        """A question about groups: its domain is the SELECT itself, up to HAVING."""
-        own = frame.source.relations
-        conditions = filters(frame.block.plan)[1]
-        if not (call.relations <= own and all(relations_of(condition) <= own for condition in conditions)):
-            raise Unsupported(
-                "an AI call on groups in a correlated subquery is not supported yet", call.position
-            )
-        having = [guard.sql for guard in guards]
-
-        def query(columns: Sequence[str]) -> str:
-            return grouped_query(self.rewrites, frame.block.select, columns, having)
-
-        return self.steps.grouped(query, frame.rows.with_, call, self._before_answers(frame))
-
-    def _before_answers(self, frame: Frame) -> Callable[[Sequence[Argument]], Given] | None:
-        """The groups before anything is answered, for estimates."""
-        free, with_ = self.free, frame.rows.with_free
-        if free is None or with_ is None:
-            return None
-
-        def given(arguments: Sequence[Argument]) -> Given:
-            text = grouped_query(free, frame.block.select, values(arguments), ())
-            relations = frozenset().union(*(argument.relations for argument in arguments))
-            odds = frame.rows.odds(frame.rows.component(relations))
-            return Given(f"{with_(text)}{text}", relations, odds)
-
-        return given
-
-    def _alias(self) -> str:
+    def alias(self) -> str:
+        """A fresh name for an answer table in a query."""
         self._aliases += 1
         return f"__covey_j{self._aliases - 1}"
-
-
-def _literals(condition: Condition, positive: bool) -> Iterator[tuple[Call, bool]]:
-    """The calls of a tree and whether each is asked for being true or, under NOT, false."""
-    match condition:
-        case Ask(call):
-            yield call, positive
-        case Not(part):
-            yield from _literals(part, not positive)
-        case All(parts) | Any(parts):
-            for part in parts:
-                yield from _literals(part, positive)
-
-
-def _same_calls(wanted: Sequence[Value]) -> list[list[Value]]:
-    """Values by the question they ask, in the order of the first."""
-    groups: dict[object, list[Value]] = {}
-    for value in wanted:
-        groups.setdefault(value.call.identity, []).append(value)
-    return list(groups.values())
-
-
-def _required(condition: Condition) -> Iterator[tuple[Call, bool]]:
-    """Calls whose answer is the same for every row that passes a filter."""
-    match condition:
-        case Ask(call):
-            yield call, True
-        case Not(Ask(call)):
-            yield call, False
-        case All(parts):
-            for part in parts:
-                yield from _required(part)
-
-
-def _calls(block: Block) -> Iterator[Call]:
-    """All calls of a block and of those inside its expressions."""
-    for condition in filters(block.plan)[1]:
-        for leaf in leaves(condition):
-            if isinstance(leaf, Ask):
-                yield leaf.call
-            elif isinstance(leaf, Mixed):
-                yield from leaf.calls
-                for inner in leaf.blocks:
-                    yield from _calls(inner)
-    yield from (value.call for value in block.values)
-    for inner in block.nested:
-        yield from _calls(inner)
-    for join in block.joins:
-        yield from _calls(Block(block.number, block.select, block.ctes, join.plan))
-
-
-def _place(frame: Frame, call: Call) -> int:
-    """Before which join of the SELECT an answer table is joined in.
-
-    Before the ON that holds the call, if one does; else as soon as all is there that the call is about.
-    """
-    at = _join_of(frame, call)
-    if at is not None:
-        return at
-    items = [item.position for item in frame.source.items if item.relations & call.relations]
-    attached = [join.position for join in frame.source.attached if join.relation in call.relations]
-    return max([*items, *attached, -1]) + 1
-
-
-def _join_of(frame: Frame, call: Call) -> int | None:
-    """Which join of the SELECT holds the call in its ON."""
-    joins: list[exp.Join] = frame.block.select.args.get("joins") or []
-    for at, join in enumerate(joins):
-        on = join.args.get("on")
-        if on is not None and any(site_number(part) == call.site for part in on.walk()):
-            return at
-    return None

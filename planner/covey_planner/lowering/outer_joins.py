@@ -16,7 +16,8 @@ from covey_planner.logical import Attached, Item, Joined, filters
 from covey_planner.lowering.domains import Extra, Member, Rows
 
 if TYPE_CHECKING:
-    from covey_planner.lowering.lower import Frame, Lowering
+    from covey_planner.lowering.frame import Frame
+    from covey_planner.lowering.lower import Lowering
 
 
 class Joins:

@@ -1,0 +1,137 @@
+"""Answers that clauses after the filters want as values: their steps, and where the residual finds them; no filters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from covey_planner.binding.volatile import volatile
+from covey_planner.errors import Unsupported
+from covey_planner.logical import Argument, Call, Value, filters, relations_of
+from covey_planner.lowering.asked import join_of, same_calls
+from covey_planner.lowering.domains import Link, values
+from covey_planner.lowering.frame import Frame
+from covey_planner.lowering.residual import Answers, Insertion, grouped_query
+from covey_planner.physical import Given
+from covey_planner.rules.share_documents import same_documents
+
+if TYPE_CHECKING:
+    from covey_planner.lowering.lower import Lowering
+
+_MUST = {
+    "be true": "({}) IS TRUE",
+    "not be true": "({}) IS NOT TRUE",
+    "not be false": "({}) IS DISTINCT FROM FALSE",
+}
+
+
+class Values:
+    """The values of a statement's blocks while they are lowered."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        self._lowering = lowering
+
+    def of_rows(self, frame: Frame, wanted: Sequence[Value]) -> None:
+        """Answers for the clauses after WHERE: domains look them up, the residual joins them."""
+        for group, answers in self.answers(frame, wanted, ()):
+            self.note(frame, group, answers)
+
+    def answers(
+        self, frame: Frame, wanted: Sequence[Value], guards: Sequence[Link]
+    ) -> Iterator[tuple[list[Value], Answers]]:
+        """The answers to each question: one step for those about the same documents of the same rows.
+
+        Whoever takes one notes it before asking for the next: later steps look it up.
+        """
+        waiting = same_calls(wanted)
+        while waiting:
+            own = self._guards(waiting[0])
+            together = self._together(waiting, own)
+            waiting = [group for group in waiting if group not in together]
+            found = self._lowering.steps.values(
+                frame.reach([*guards, *own]), [group[0].call for group in together]
+            )
+            yield from zip(together, found, strict=True)
+
+    def _together(self, waiting: Sequence[list[Value]], guards: Sequence[Link]) -> list[list[Value]]:
+        """The first group of values and those that one step can ask with it: about its documents, of its rows."""
+        first, *others = waiting
+        call = first[0].call
+        together = [first]
+        if not self._lowering.optimize or self._lowering.steps.answered(call):
+            return together
+        for group in others:
+            other = group[0].call
+            if (
+                same_documents(other, call)
+                and not self._lowering.steps.answered(other)
+                and not any(self._lowering.open(guard.expr) for value in group for guard in value.guards)
+                and self._guards(group) == guards
+            ):
+                together.append(group)
+        return together
+
+    def note(self, frame: Frame, group: Sequence[Value], answers: Answers) -> None:
+        """Note where a question's answers are looked up, and where the residual finds them joined in."""
+        call, alias = group[0].call, self._lowering.alias()
+        text = answers.value(alias)
+        self._lowering.rewrites.sites.update({value.call.site: text for value in group})
+        # An ON stands before the answers are joined in: it looks them up.
+        late = [value for value in group if join_of(frame, value.call) is None]
+        if not (late and call.relations <= frame.source.relations and frame.insertable):
+            return
+        insertion = Insertion("LEFT", answers, alias, -1)
+        self._lowering.rewrites.insertions.setdefault(frame.block.number, []).append(insertion)
+        frame.joined.update({value.call.site: f"{alias}.{alias}_answer" for value in late})
+
+    def of_groups(self, frame: Frame, wanted: Sequence[Value]) -> None:
+        """Answers about groups: one step a question, looked up by group."""
+        for group in same_calls(wanted):
+            answers = self._grouped(frame, group[0].call, self._guards(group))
+            text = answers.value(self._lowering.alias())
+            self._lowering.rewrites.sites.update({value.call.site: text for value in group})
+
+    def _grouped(self, frame: Frame, call: Call, guards: Sequence[Link]) -> Answers:
+        """A question about groups: its domain is the SELECT itself, up to HAVING."""
+        own = frame.source.relations
+        conditions = filters(frame.block.plan)[1]
+        if not (call.relations <= own and all(relations_of(condition) <= own for condition in conditions)):
+            raise Unsupported(
+                "an AI call on groups in a correlated subquery is not supported yet", call.position
+            )
+        having = [guard.sql for guard in guards]
+
+        def query(columns: Sequence[str]) -> str:
+            return grouped_query(self._lowering.rewrites, frame.block.select, columns, having)
+
+        return self._lowering.steps.grouped(query, frame.rows.with_, call, self._before_answers(frame))
+
+    def _before_answers(self, frame: Frame) -> Callable[[Sequence[Argument]], Given] | None:
+        """The groups before anything is answered, for estimates."""
+        free, with_ = self._lowering.free, frame.rows.with_free
+        if free is None or with_ is None:
+            return None
+
+        def given(arguments: Sequence[Argument]) -> Given:
+            text = grouped_query(free, frame.block.select, values(arguments), ())
+            relations = frozenset().union(*(argument.relations for argument in arguments))
+            odds = frame.rows.odds(frame.rows.component(relations))
+            return Given(f"{with_(text)}{text}", relations, odds)
+
+        return given
+
+    def _guards(self, wanted: Sequence[Value]) -> list[Link]:
+        """Guards of a call's places; with several places, only what all of them share."""
+        shared = [guard for guard in wanted[0].guards if all(guard in other.guards for other in wanted)]
+        return [
+            Link(
+                _MUST[guard.must].format(self._lowering.rewrites.sql(guard.expr)),
+                guard.relations,
+                guard.expr.find(exp.Query) is not None,
+                self._lowering.free.guard(guard) if self._lowering.free is not None else None,
+            )
+            for guard in shared
+            if not self._lowering.open(guard.expr) and volatile(guard.expr) is None
+        ]
