@@ -36,7 +36,7 @@ from covey_storage.model_files import resolve_model
 from covey_storage.tokenizer import load_tokenizer
 from profile_chunk import kind_of
 
-CHUNK = 16_384
+CHUNK = 33_792
 
 
 class NoModel:
@@ -83,7 +83,7 @@ class Watched:
         """What each chunk was."""
         for chunk, pending in self.chunks:
             calls = (
-                plan_chunk(chunk, PACKED * CHUNK, MERGED).every.calls
+                plan_chunk(chunk, PACKED * self.info.chunk_tokens, MERGED).every.calls
                 if (np.diff(chunk.answers) >= 0).all()
                 else ()
             )
@@ -142,6 +142,7 @@ def main() -> None:
     parser.add_argument("--profile", default="qwen3_short")
     parser.add_argument("--only", default="")
     parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--chunk", type=int, default=CHUNK, help="most tokens of one")
     parser.add_argument("--chunks", action="store_true")
     parser.add_argument("--without-model", action="store_true")
     wished = parser.parse_args()
@@ -184,7 +185,7 @@ def main() -> None:
 def _open(wished: argparse.Namespace) -> Runner:
     from covey_engine.prefill.hopper.runner import open_runner
 
-    return open_runner(EngineConfig(str(wished.model), dtype=wished.dtype, chunk_tokens=CHUNK))
+    return open_runner(EngineConfig(str(wished.model), dtype=wished.dtype, chunk_tokens=wished.chunk))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed: the Hopper kernels cannot run here")
 
 from covey_engine.prefill.hopper.plan import Keys, plan_chunk
-from covey_engine.prefill.hopper.sizes import STEP, first_chunks, padded_rows, padded_sizes
+from covey_engine.prefill.hopper.sizes import STEP, TILE, chunk_rows, first_chunks, padded_rows, padded_sizes
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,14 @@ def test_every_row_count_has_its_size_among_the_compiled_ones() -> None:
         assert {padded_rows(rows) for rows in range(1, most + 1)} == set(sizes)
         assert sizes == sorted(sizes)
     assert padded_sizes(16384)[-2:] == [16384 - STEP, 16384]
+
+
+@pytest.mark.parametrize("multiprocessors", [132, 114, 78])
+def test_full_chunks_fill_the_last_round_of_every_product(multiprocessors: int) -> None:
+    rows = chunk_rows(multiprocessors)
+    for columns in (2560, 4096, 6144, 19456):
+        assert rows % TILE == 0
+        assert (rows // TILE) * (columns // TILE) % multiprocessors == 0
 
 
 @pytest.mark.parametrize("most", [16384, 1024])

@@ -23,7 +23,7 @@ from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
 from covey_engine.prefill.hopper.batch import stage
 from covey_engine.prefill.hopper.forward import Decoder, DeviceArena
 from covey_engine.prefill.hopper.plan import plan_chunk
-from covey_engine.prefill.hopper.sizes import compile_linears, first_chunks, padded_rows
+from covey_engine.prefill.hopper.sizes import chunk_rows, compile_linears, first_chunks, padded_rows
 from covey_engine.prefill.hopper.staging import StagingSlot
 from covey_engine.prefill.hopper.weights import Weights, choose_precision, load_weights, open_checkpoint
 from covey_engine.prefill.hopper.workspace import Workspace
@@ -34,9 +34,6 @@ from covey_engine.prefill.kernels.merge import MERGED
 from covey_engine.prefill.kernels.precision import Precision
 from covey_engine.prefill.models.head import CutHead
 from covey_engine.prefill.models.shape import ModelShape
-
-CHUNK_TOKENS = 16384
-"""Tokens of one pass where the configuration does not say: ran faster than 65,536 on an H200."""
 
 RESERVE_BYTES = 2 << 30
 """Device memory left to the libraries, to partial attention results and to answer rows."""
@@ -73,7 +70,7 @@ def open_runner(config: EngineConfig, backend: Backend | None = None) -> HopperR
     backend = hopper_backend() if backend is None else backend
     source = open_checkpoint(Path(config.model))
     precision = choose_precision(source, config.dtype)
-    rows = config.chunk_tokens or CHUNK_TOKENS
+    rows = config.chunk_tokens or chunk_rows(_multiprocessors(backend.device))
     try:
         gemm = backend.gemm() if precision is Precision.BLOCK else None
         weights = load_weights(source, backend.device, precision, gemm)
@@ -86,6 +83,12 @@ def open_runner(config: EngineConfig, backend: Backend | None = None) -> HopperR
         runner.warm()
     runner.loaded_in(time.perf_counter() - began)
     return runner
+
+
+def _multiprocessors(device: torch.device) -> int:
+    if device.type != "cuda":
+        return 1
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def _allocate_arena(shape: ModelShape, device: torch.device, wanted: int, rows: int) -> DeviceArena:

@@ -1,5 +1,7 @@
 """Row counts go in, the padded ones that kernels are compiled for come out; and the compiling, before the first query.
 
+Also the size of a chunk, by the device.
+
 DeepGEMM compiles a kernel for each tiling, and chooses the tiling by the number of rows: seconds each, the first time.
 Above 2,048 rows a padded size costs nothing, because tiles are that high anyway.
 """
@@ -17,6 +19,17 @@ from covey_engine.prefill.hopper.workspace import Workspace
 
 SMALL = (64, 128, 256, 512, 1024, 2048)
 STEP = 256
+
+TILE = 128
+"""Rows of a tile of the linear layers' products, whatever their columns."""
+
+ROUNDS = 2
+"""Tiles of a chunk's rows for each multiprocessor: from three on a token costs the same, and queries wait longer."""
+
+
+def chunk_rows(multiprocessors: int) -> int:
+    """Tokens of a chunk with which no product ends in a round of tiles that leaves multiprocessors without one."""
+    return ROUNDS * multiprocessors * TILE
 
 
 def padded_rows(rows: int) -> int:
