@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from covey_planner.binding.volatile import volatile
+from covey_planner.call import Argument, Call
 from covey_planner.errors import Unsupported
-from covey_planner.logical import Argument, Call, Value, filters, relations_of
+from covey_planner.logical import Value, filters, relations_of
 from covey_planner.lowering.asked import join_of, same_calls
 from covey_planner.lowering.domains import Link, values
 from covey_planner.lowering.frame import Frame

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from covey_planner.call import Call
 from covey_planner.language.parse import site_number
-from covey_planner.logical import All, Any, Ask, Block, Call, Condition, Mixed, Not, Value, filters, leaves
+from covey_planner.logical import All, Any, Ask, Block, Condition, Mixed, Not, Value, filters, leaves
 from covey_planner.lowering.frame import Frame
 
 

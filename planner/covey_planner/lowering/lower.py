@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from covey_planner.binding.sources import with_clause
 from covey_planner.binding.volatile import volatile
-from covey_planner.call import Argument, Call
+from covey_planner.call import Call
 from covey_planner.cost.unanswered import CERTAIN, Unanswered, asked, odds_of
 from covey_planner.language.parse import site_number
 from covey_planner.logical import (
