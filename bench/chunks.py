@@ -46,6 +46,7 @@ class ChunkBuilder:
             segments=np.array(self.segments, np.int64).reshape(-1, 3),
             contexts=np.array(self.contexts, np.int64).reshape(-1, 4),
             answers=np.array(self.answers, np.int32),
+            scratch=self.rows,
         )
 
 

@@ -16,7 +16,7 @@ from covey_engine.prefill.kernels.gather import gather_rows
 from covey_engine.prefill.kernels.merge import merge
 from covey_engine.prefill.kernels.norm import add_rms_norm
 from covey_engine.prefill.kernels.precision import Activation, Precision, block_scales
-from covey_engine.prefill.kernels.rotary import HeadNorms, KvTarget, Phases, rotate_and_write
+from covey_engine.prefill.kernels.rotary import HeadNorms, KvTarget, PackedTarget, Phases, rotate_and_write
 from covey_engine.prefill.kernels.suffix import suffix_attention
 from measure import copy_rate
 
@@ -89,7 +89,8 @@ def merging(rows: int, precision: Precision, count: int) -> tuple[list[Callable[
     return calls, rows * (count * each + HEADS * SIZE * precision.dtype.itemsize)
 
 
-def rotary(rows: int) -> tuple[list[Callable[[], None]], int]:
+def rotary(rows: int, places: str) -> tuple[list[Callable[[], None]], int]:
+    """places: where keys and values go, "arena", "packed" or "both"."""
     width = (HEADS + 2 * KV_HEADS) * SIZE
     phases = Phases(torch.rand(40960, SIZE // 2, device=DEVICE), torch.rand(40960, SIZE // 2, device=DEVICE))
     norms = HeadNorms(half(SIZE), half(SIZE), 1e-6)
@@ -99,13 +100,15 @@ def rotary(rows: int) -> tuple[list[Callable[[], None]], int]:
         cache = torch.zeros(2, rows, KV_HEADS, SIZE, dtype=torch.bfloat16, device=DEVICE)
         flags = torch.zeros(rows, dtype=torch.uint8, device=DEVICE)
         address = torch.arange(rows, device=DEVICE, dtype=torch.int32)
-        target, qkv = KvTarget(cache[0], cache[1], flags, address, first=False), half(rows, width)
+        copy, stored = torch.zeros_like(cache), torch.full_like(address, places == "both")
+        packed = None if places == "arena" else PackedTarget(copy[0], copy[1], address, stored)
+        target, qkv = KvTarget(cache[0], cache[1], flags, address, False, packed), half(rows, width)
         calls.append(
             lambda qkv=qkv, target=target: rotate_and_write(  # type: ignore[misc]
                 qkv, positions, phases, norms, SIZE, HEADS, target
             )
         )
-    return calls, rows * 4 * width
+    return calls, rows * 4 * width + (rows * 4 * KV_HEADS * SIZE if places == "both" else 0)
 
 
 def suffix(rows: int, length: int) -> tuple[list[Callable[[], None]], int]:
@@ -125,9 +128,9 @@ def suffix(rows: int, length: int) -> tuple[list[Callable[[], None]], int]:
 
 
 def gather(rows: int) -> tuple[list[Callable[[], None]], int]:
-    source = torch.arange(rows, device=DEVICE, dtype=torch.int32)
+    place = torch.arange(rows, device=DEVICE, dtype=torch.int32)
     sets = [[half(rows, KV_HEADS, SIZE) for _ in range(4)] for _ in range(SETS)]
-    calls = [lambda s=s: gather_rows(s[0], s[1], source, s[2], s[3]) for s in sets]  # type: ignore[misc]
+    calls = [lambda s=s: gather_rows(s[0], s[1], place, place, s[2], s[3]) for s in sets]  # type: ignore[misc]
     return calls, rows * 8 * KV_HEADS * SIZE
 
 
@@ -138,7 +141,9 @@ def main() -> None:
     rate = copy_rate()
     print(f"copy {rate / 1e12:.2f} TB/s, {rows} rows")
     cases = {
-        "rotary + KV write": rotary(rows),
+        "rotary + KV write": rotary(rows, "arena"),
+        "rotary + packed KV write": rotary(rows, "packed"),
+        "rotary + both KV writes": rotary(rows, "both"),
         "KV gather": gather(rows),
         "suffix attention, 5": suffix(rows, 5),
         "suffix attention, 32": suffix(rows, 32),

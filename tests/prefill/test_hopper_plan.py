@@ -2,91 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.hopper import heads
-from covey_engine.prefill.hopper import plan as plan_module
-from covey_engine.prefill.hopper.plan import AttentionPlan, Call, ChunkPlan, Keys, plan_chunk
-from numpy.typing import NDArray
+from covey_engine.prefill.hopper.plan import ChunkPlan, Keys
 from support import small_models
 from support.hand_packing import HandPacker
+from support.replayed_plans import ascending, check, forests, pack_eagerly, planned_chunk
 from support.small_models import Packed, random_tokens
-
-WIDTH = 3
-REACH = 32
-SHAPES = (small_models.fan_out, small_models.split_document, small_models.deep_paths)
-
-
-def chunks(seeds: range) -> Iterator[Chunk]:
-    for shape in SHAPES:
-        yield from (chunk for chunk, _ in shape(np.random.default_rng(0)))
-    for seed in seeds:
-        yield from (chunk for chunk, _ in small_models.random_forest(np.random.default_rng(seed)))
-
-
-def ascending(chunk: Chunk) -> Chunk:
-    return replace(chunk, answers=np.sort(chunk.answers))
-
-
-def said(chunk: Chunk) -> list[Counter[int]]:
-    """The addresses each row sees, as the chunk says it."""
-    seen: list[Counter[int]] = [Counter() for _ in range(len(chunk))]
-    for first, length, address in chunk.segments.tolist():
-        for row in range(length):
-            seen[first + row].update(range(address, address + row + 1))
-    for first, rows, address, keys in chunk.contexts.tolist():
-        for row in range(first, first + rows):
-            seen[row].update(range(address, address + keys))
-    return seen
-
-
-def planned(
-    plan: AttentionPlan, whole: ChunkPlan, chunk: Chunk, rows: NDArray[np.integer]
-) -> list[Counter[int]]:
-    """The addresses each row sees, as the calls say it; all coverages must agree with them."""
-    seen: list[Counter[int]] = [Counter() for _ in rows]
-    touched = np.zeros((len(plan.calls), len(rows)), np.bool_)
-    for index, call in enumerate(plan.calls):
-        for number, keys in queries(call):
-            assert not touched[index, number], "a row twice in one call"
-            touched[index, number] = True
-            match call.keys:
-                case Keys.ARENA:
-                    seen[number].update(keys)
-                case Keys.PACKED:
-                    seen[number].update(whole.source[keys.start : keys.stop].tolist())
-                case Keys.OWN_ROWS:
-                    first, row = whole.first[rows[number]], rows[number]
-                    assert 0 <= row - first <= REACH
-                    seen[number].update(chunk.kv_address[first : row + 1].tolist())
-    assert (touched.any(axis=0)).all(), "a row without a call"
-    check_coverages(plan, touched)
-    return seen
-
-
-def check_coverages(plan: AttentionPlan, touched: NDArray[np.bool_]) -> None:
-    waiting = touched[:WIDTH]
-    for index, coverage in enumerate(plan.coverages):
-        for bit, mask in enumerate(waiting):
-            assert ((coverage >> bit & 1) == mask).all()
-        begin = WIDTH + index * (WIDTH - 1)
-        waiting = np.concatenate([waiting.any(axis=0)[None], touched[begin : begin + WIDTH - 1]])
-    assert len(touched) <= WIDTH + (len(plan.coverages) - 1) * (WIDTH - 1)
-
-
-def queries(call: Call) -> Iterator[tuple[int, range]]:
-    for q0, n, k0, m in call.pairs.tolist():
-        for row in range(n):
-            yield q0 + row, range(k0, k0 + (m - n + row + 1 if call.causal else m))
-
-
-def planned_chunk(chunk: Chunk, room: int = 10_000) -> ChunkPlan:
-    return plan_chunk(chunk, room, WIDTH)
 
 
 def own_lengths(plan: ChunkPlan) -> list[int]:
@@ -97,31 +23,19 @@ def level_lengths(plan: ChunkPlan) -> list[list[int]]:
     return [call.pairs[:, 1].tolist() for call in plan.every.calls if not call.causal]
 
 
-def check(chunk: Chunk, plan: ChunkPlan) -> None:
-    expected = said(chunk)
-    assert planned(plan.every, plan, chunk, np.arange(len(chunk))) == expected
-    answers = chunk.answers.tolist()
-    if answers:
-        assert planned(plan.answers, plan, chunk, chunk.answers) == [expected[row] for row in answers]
-    for spans, row in zip(plan.spans.tolist(), answers, strict=True):
-        assert Counter(a for start, n in spans for a in range(start, start + n)) == expected[row]
-
-
 @pytest.fixture(params=["as it is", "eager"])
 def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once with the limits as they are, once packing and shortening whatever can be."""
     if request.param == "eager":
-        monkeypatch.setattr(heads, "HEAD_ROWS", 1)
-        monkeypatch.setattr(heads, "WORTH", 1000)
-        monkeypatch.setattr(plan_module, "MANY", 1)
-        monkeypatch.setattr(plan_module, "SHORT", 4)
+        pack_eagerly(monkeypatch)
 
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("room", [0, 70, 10_000])
 def test_rows_see_what_the_chunk_says(room: int) -> None:
-    for chunk in map(ascending, chunks(range(40))):
-        check(chunk, planned_chunk(chunk, room))
+    for chunks in forests(range(40)):
+        for chunk in map(ascending, chunks):
+            check(chunk, planned_chunk(chunk, room))
 
 
 def one_chunk(build: Callable[[HandPacker], None], gap: int = 1) -> ChunkPlan:
@@ -173,7 +87,7 @@ def test_a_shared_head_is_one_pair_for_a_few_short_documents() -> None:
     plan = planned_chunk(under_a_head((11, 5, 23)))
     assert own_lengths(plan) == [9, 15, 27]
     assert level_lengths(plan) == [[51]]
-    assert not len(plan.source)
+    assert not plan.placement.packed
 
 
 def test_a_shared_head_is_copied_before_documents() -> None:
@@ -183,7 +97,7 @@ def test_a_shared_head_is_copied_before_documents() -> None:
     assert packed.pairs[:, 1].tolist() == [204, 104, 304]
     assert packed.pairs[:, 3].tolist() == [212, 112, 312]
     assert level_lengths(plan) == [[7]], "the head remains for the short one"
-    assert not len(planned_chunk(chunk, room=600).source), "no room, no copies"
+    assert not planned_chunk(chunk, room=600).placement.packed, "no room, no copies"
     check(chunk, plan)
 
 
@@ -266,7 +180,8 @@ def test_a_head_is_copied_once_for_what_begins_alike() -> None:
     chunk = turns(head=20)
     plan = planned_chunk(chunk)
     assert [call.keys for call in plan.every.calls] == [Keys.ARENA, Keys.PACKED, Keys.PACKED]
-    assert len(plan.source) == 20 + 432
+    assert plan.placement.packed == 20 + 432
+    assert plan.placement.copied[1].tolist() == list(range(20)), "the rest is written there"
     check(chunk, plan)
 
 

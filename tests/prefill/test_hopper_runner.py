@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from covey_engine.prefill.calibration import measure
+from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import EngineError, ModelError, OutOfDeviceMemory
 from covey_engine.prefill.hopper.runner import HopperRunner, open_runner
@@ -21,6 +22,7 @@ from support import small_models
 from support.fp8_models import Fp8Oracle, recorded, replayed, to_blocks
 from support.hand_packing import HandPacker
 from support.hopper_kernels import DEVICE, GPU
+from support.replayed_plans import in_scratch, pack_eagerly, planned_chunk
 from support.small_models import (
     VOCABULARY,
     Packed,
@@ -179,6 +181,39 @@ def test_a_spoiled_row_gets_its_own_error_and_no_other(
     assert all(np.array_equal(a, b) for a, b in zip(again, expected, strict=True)), (
         "flags outlived their rows"
     )
+
+
+def below_a_head(rng: np.random.Generator) -> list[Chunk]:
+    """A head, then documents with questions behind them, all in scratch; the second one has the only token 0."""
+    packer = HandPacker()
+    head = packer.add(rng.integers(1, VOCABULARY, 3))
+    chunks = [packer.chunk()[0]]
+    for number in range(3):
+        document = rng.integers(1, VOCABULARY, 4)
+        document[1] *= number != 1
+        packer.add(rng.integers(1, VOCABULARY, 2), packer.add(document, head), (-1,))
+    chunks.append(packer.chunk()[0])
+    return list(in_scratch(chunks, rng, 1.0))[::-1]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, under Triton's interpreter
+def test_rows_that_skip_the_arena_answer_the_same_bits_and_spoil_no_other(
+    pair: tuple[HopperRunner, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, _ = pair
+    pack_eagerly(monkeypatch)
+    head, chunk = below_a_head(np.random.default_rng(7))
+    assert not planned_chunk(chunk).placement.stored.any()
+    runner.run(head)
+    embedding = runner.weights.embedding
+    kept = embedding[0].clone()
+    embedding[0, 3] = float("inf")
+    ill = runner.run(chunk)
+    embedding[0] = kept
+    well, by_the_arena = runner.run(chunk), runner.run(replace(chunk, scratch=0))
+    assert np.array_equal(well, by_the_arena)
+    assert np.array_equal(ill[[0, 2]], well[[0, 2]])
+    assert np.isnan(ill[1]).all()
 
 
 @pytest.mark.gpu

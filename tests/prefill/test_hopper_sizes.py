@@ -35,11 +35,13 @@ def test_full_chunks_fill_the_last_round_of_every_product(multiprocessors: int) 
 
 @pytest.mark.parametrize("most", [16384, 1024])
 def test_warm_chunks_bring_every_kind_of_call(most: int) -> None:
-    plans = [plan_chunk(chunk, 0, 4) for chunk in first_chunks(most)]
-    assert {call.keys for plan in plans for call in plan.every.calls} == {Keys.ARENA, Keys.OWN_ROWS}
-    assert [len(plan.every.calls) for plan in plans] == [1, 2, 2]
+    plans = [plan_chunk(chunk, 2 * most, 4) for chunk in first_chunks(most)]
+    assert {call.keys for plan in plans for call in plan.every.calls} == set(Keys)
+    assert [len(plan.every.calls) for plan in plans] == [1, 2, 2, 1]
+    assert (plans[-1].placement.placed >= 0).all(), "rows are written to packed places"
+    assert plans[-1].placement.copied.size, "rows are copied"
 
 
 def test_warm_chunks_fit_a_small_runner() -> None:
-    for most in (6, 64):
+    for most in (6, 64, 264, 265):
         assert all(0 < len(chunk) <= most and chunk.kv_address.max() <= most for chunk in first_chunks(most))

@@ -10,7 +10,7 @@ from covey_engine.prefill.kernels.gather import gather_rows
 from covey_engine.prefill.kernels.merge import fold, merge
 from covey_engine.prefill.kernels.norm import add_rms_norm
 from covey_engine.prefill.kernels.precision import Activation, Precision
-from covey_engine.prefill.kernels.rotary import HeadNorms, KvTarget, Phases, rotate_and_write
+from covey_engine.prefill.kernels.rotary import HeadNorms, KvTarget, PackedTarget, Phases, rotate_and_write
 from covey_engine.prefill.kernels.suffix import suffix_attention
 from support import hopper_kernels as support
 from support.hopper_kernels import DEVICE, GPU, empty_activation, relative_error, restored, tolerance
@@ -171,6 +171,40 @@ def test_queries_alone_and_keys_alone() -> None:
     assert flags.tolist() == [0, 1, 0, 0], "later layers add to the flags"
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_keys_and_values_go_to_packed_rows_or_the_arena_or_both(first: bool) -> None:
+    """Rows 0, 3, 6, … go to the arena alone, 1, 4, … to their packed row alone, 2, 5, … to both; bits are the same."""
+    rows, kv_heads, size = (4099, 8, 128) if GPU else (5, 3, 16)
+    kv, positions = random(rows, 2 * kv_heads * size), torch.arange(rows, device=DEVICE).int() % 9
+    kv[1, -1] = float("inf")
+    phases = Phases(torch.rand(9, size // 2, device=DEVICE), torch.rand(9, size // 2, device=DEVICE))
+    norms = HeadNorms(random(size), random(size), 1e-6)
+    address, place = (torch.randperm(rows + 9, device=DEVICE)[:rows].int() for _ in "ap")
+    number = torch.arange(rows, device=DEVICE)
+    stored, placed = (number % 3 != 1).int(), number % 3 != 0
+    place = torch.where(placed, place, -1)
+    results = []
+    for split in (False, True):
+        keys, values, packed_keys, packed_values = random(4, rows + 9, kv_heads, size).fill_(7)
+        flags = torch.full((rows + 9,), 2, device=DEVICE, dtype=torch.uint8)
+        packed = PackedTarget(packed_keys, packed_values, place, stored) if split else None
+        target = KvTarget(keys, values, flags, address, first, packed)
+        rotate_and_write(kv, positions, phases, norms, size, 0, target)
+        results.append((torch.stack([keys, values]), torch.stack([packed_keys, packed_values]), flags))
+    (plain, untouched, flags), (arena, packed_rows, same_flags) = results
+    assert (untouched == 7).all()
+    assert torch.equal(flags, same_flags), "flags are at the address wherever the row goes"
+    assert int(flags[address[1].long()]) == 1
+    expected = torch.full_like(plain, 7)
+    kept = address[stored == 1].long()
+    expected[:, kept] = plain[:, kept]
+    assert torch.equal(arena, expected)
+    expected = torch.full_like(plain, 7)
+    expected[:, place[placed].long()] = plain[:, address[placed].long()]
+    assert torch.equal(packed_rows, expected)
+    assert packed_rows.isfinite().all()
+
+
 def partials(rows: int, heads: int, size: int, count: int) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
     """Results with very different sums; what a partial does not cover is NaN; every row has one at least."""
     made = [(random(rows, heads * size), torch.randn(heads, rows, device=DEVICE) * 20) for _ in range(count)]
@@ -244,11 +278,12 @@ def test_gather_rows() -> None:
     for kv_heads, size, count in ((8, 128, 4001), (3, 64, 5)) if GPU else ((3, 8, 5),):
         keys, values = random(2, 500, kv_heads, size)
         source = torch.randint(0, 500, (count,), device=DEVICE, dtype=torch.int32)
-        packed_keys, packed_values = torch.zeros(2, count + 2, kv_heads, size, device=DEVICE).bfloat16()
-        gather_rows(keys, values, source, packed_keys, packed_values)
-        assert torch.equal(packed_keys[:count], keys[source.long()])
-        assert torch.equal(packed_values[:count], values[source.long()])
-        assert not packed_keys[count:].any()
+        target = torch.randperm(count + 9, device=DEVICE)[:count].int()
+        packed = torch.zeros(2, count + 9, kv_heads, size, device=DEVICE).bfloat16()
+        expected = packed.clone()
+        expected[:, target.long()] = torch.stack([keys, values])[:, source.long()]
+        gather_rows(keys, values, source, target, *packed)
+        assert torch.equal(packed, expected)
 
 
 def test_spoiled_answers() -> None:

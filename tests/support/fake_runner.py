@@ -80,9 +80,11 @@ class FakeRunner:
                 states[addresses[row]] = state
                 own += state
         assert not by_row, "a context begins at a row that no segment has"
-        return np.array([self._logits(chunk, row) for row in chunk.answers.tolist()], np.float32).reshape(
+        logits = np.array([self._logits(chunk, row) for row in chunk.answers.tolist()], np.float32).reshape(
             len(chunk.answers), len(self._answer_tokens) + self._normalizer
         )
+        self.forget([0], [chunk.scratch])
+        return logits
 
     def _total(self, start: int, keys: int) -> int:
         values = self._states[start : start + keys]

@@ -4,7 +4,8 @@ Addresses are token positions in the KV arena (one address space for all layers)
 depth-first order of the prefix tree. For every layer a runner (1) writes the keys and values of all chunk tokens to
 `kv_address`, (2) lets every segment attend causally to itself, (3) lets every context's queries attend fully to its
 range, and merges the partial results of a query by log-sum-exp. Steps (2) and (3) may read only addresses written
-in this chunk's step (1) or by earlier chunks.
+in this chunk's step (1) or by earlier chunks. Of scratch, the addresses that outlive no chunk, they may read only
+what this chunk writes; a runner may keep that elsewhere.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Chunk:
     segments: int64 [S, 3] of (first query row, length, first kv address): causal self-attention, together they cover
     all T rows once; contexts: int64 [C, 4] of (first query row, query rows, first kv address, keys): full
     attention to ancestors, the union of a row's contexts and its segment is exactly its prompt so far;
-    answers: int32 [A], the rows whose next-token logits are read.
+    answers: int32 [A], the rows whose next-token logits are read; scratch: addresses below it are scratch.
     """
 
     tokens: NDArray[np.int32]
@@ -32,6 +33,7 @@ class Chunk:
     segments: NDArray[np.int64]
     contexts: NDArray[np.int64]
     answers: NDArray[np.int32]
+    scratch: int = 0
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -37,7 +37,8 @@ class Batch:
     """A chunk on the device.
 
     tokens, positions, address, first: int32 [rows]; answer_rows: int32 [padded answers], padded with row 0;
-    answer_positions: int32 [answers]; spans: int32 [answers, ranges, 2]; source: int32 [packed rows].
+    answer_positions: int32 [answers]; spans: int32 [answers, ranges, 2]; placed, stored, copied: as in Placement,
+    and packed: whether any call reads packed rows.
     """
 
     rows: int
@@ -49,7 +50,10 @@ class Batch:
     answer_rows: Tensor
     answer_positions: Tensor
     spans: Tensor
-    source: Tensor
+    packed: bool
+    placed: Tensor
+    stored: Tensor
+    copied: Tensor
     every: DevicePlan
     answering: DevicePlan
 
@@ -66,14 +70,16 @@ def stage(chunk: Chunk, plan: ChunkPlan, padded_answers: int, slot: StagingSlot)
         answer_rows,
         chunk.positions[chunk.answers],
         plan.spans,
-        plan.source,
+        plan.placement.placed,
+        plan.placement.stored,
+        plan.placement.copied,
     ]
     views = iter(slot.put([*arrays, *_arrays(plan.every), *_arrays(plan.answers)]))
     fixed = [next(views) for _ in arrays]
     every, answering = (
         _on_device(part, [next(views) for _ in _arrays(part)]) for part in (plan.every, plan.answers)
     )
-    tokens, positions, address, first, rows, answer_positions, spans, source = fixed
+    tokens, positions, address, first, rows, answer_positions, spans, placed, stored, copied = fixed
     return Batch(
         len(chunk),
         len(chunk.answers),
@@ -84,7 +90,10 @@ def stage(chunk: Chunk, plan: ChunkPlan, padded_answers: int, slot: StagingSlot)
         rows,
         answer_positions,
         spans,
-        source,
+        plan.placement.packed > 0,
+        placed,
+        stored,
+        copied,
         every,
         answering,
     )

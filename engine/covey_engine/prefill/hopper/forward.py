@@ -25,7 +25,7 @@ from covey_engine.prefill.kernels.gather import gather_rows
 from covey_engine.prefill.kernels.merge import MERGED, Partial, fold, merge
 from covey_engine.prefill.kernels.norm import add_rms_norm
 from covey_engine.prefill.kernels.precision import Activation
-from covey_engine.prefill.kernels.rotary import KvTarget, rotate_and_write
+from covey_engine.prefill.kernels.rotary import KvTarget, PackedTarget, rotate_and_write
 from covey_engine.prefill.kernels.suffix import suffix_attention
 
 
@@ -148,15 +148,19 @@ class Decoder:
 
     def _target(self, index: int, batch: Batch) -> KvTarget:
         arena = self._arena
-        return KvTarget(arena.keys(index), arena.values(index), arena.flags, batch.address, first=index == 0)
+        packed = PackedTarget(*self._space.packed, batch.placed, batch.stored) if batch.packed else None
+        return KvTarget(
+            arena.keys(index), arena.values(index), arena.flags, batch.address, index == 0, packed
+        )
 
     def _attention_of(
         self, index: int, queries: Tensor, plan: DevicePlan, batch: Batch, padded: int
     ) -> Activation:
         """Attention of the queries by all calls of their plan, merged: an activation of `padded` rows."""
         shape, arena = self._shape, self._arena
-        if len(batch.source):
-            gather_rows(arena.keys(index), arena.values(index), batch.source, *self._space.packed)
+        if batch.copied.shape[1]:
+            source, target = batch.copied
+            gather_rows(arena.keys(index), arena.values(index), source, target, *self._space.packed)
         out = self._space.activation(padded, shape.query_width)
         waiting: list[Partial] = []
         rounds = iter(plan.coverages)

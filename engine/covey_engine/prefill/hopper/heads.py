@@ -1,4 +1,4 @@
-"""Pairs under short shared contexts go in, pairs over packed copies come out; copies nothing itself.
+"""Pairs under short shared contexts go in, pairs over packed rows come out; writes and copies nothing itself.
 
 Short contexts that many rows share are copied before what follows them, so that nothing is left to merge
 there. Merging a level costs every row below it another pass over its queries and results (about 0.5 us a

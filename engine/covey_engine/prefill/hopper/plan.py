@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.hopper.heads import pack_heads
 from covey_engine.prefill.hopper.pairs import Ints, covered_rows, levels_of, simplify
+from covey_engine.prefill.hopper.placing import Placement, place_rows
 
 Packed = NDArray[np.int32]
 
@@ -63,15 +64,15 @@ class ChunkPlan:
     """What the runner computes for a chunk.
 
     every: attention of all rows; answers: of the answer rows alone, as if they stood one after another;
-    spans: int32 [answers, ranges, 2], the (first address, length) ranges that an answer reads; source: int32
-    [n], the arena addresses whose keys and values are copied, in this order, before the calls that read
-    packed keys; first: int32 [rows], the first row of a short segment's rows, -1 for all others.
+    spans: int32 [answers, ranges, 2], the (first address, length) ranges that an answer reads; placement: where
+    keys and values are written, and what is copied, before the calls; first: int32 [rows], the first row of a
+    short segment's rows, -1 for all others.
     """
 
     every: AttentionPlan
     answers: AttentionPlan
     spans: Packed
-    source: Packed
+    placement: Placement
     first: Packed
 
 
@@ -99,7 +100,9 @@ def plan_chunk(chunk: Chunk, room: int, width: int) -> ChunkPlan:
         Call(own[short], Keys.OWN_ROWS, causal=True),
     )
     every = _plan([*owners, *levels], len(chunk), width)
-    return ChunkPlan(every, _answer_plan(answers, owners, levels, width), spans, heads.source, first)
+    in_place = [call.pairs for call in (*owners, *levels) if call.keys is not Keys.PACKED]
+    placement = place_rows(chunk, heads.source, np.concatenate(in_place))
+    return ChunkPlan(every, _answer_plan(answers, owners, levels, width), spans, placement, first)
 
 
 def _plan(calls: list[Call], rows: int, width: int) -> AttentionPlan:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from covey_engine.prefill.chunk import Chunk
+from covey_engine.prefill.hopper.heads import HEAD_ROWS
 from covey_engine.prefill.hopper.weights import Weights
 from covey_engine.prefill.hopper.workspace import Workspace
 
@@ -25,6 +26,9 @@ TILE = 128
 
 ROUNDS = 2
 """Tiles of a chunk's rows for each multiprocessor: from three on a token costs the same, and queries wait longer."""
+
+_HEAD = 8
+"""Keys of the head of the warming chunk with documents."""
 
 
 def chunk_rows(multiprocessors: int) -> int:
@@ -59,11 +63,16 @@ def compile_linears(weights: Weights, workspace: Workspace, most: int) -> None:
 
 
 def first_chunks(most: int) -> Iterator[Chunk]:
-    """Chunks at the arena's beginning that bring every kind of call: alone, with a context, many short segments."""
+    """Chunks at the arena's beginning that bring every kind of call.
+
+    Alone, with a context, many short segments, and where there is room two long ones below a head.
+    """
     anchor = min(256, most // 2)
     yield _suffixes(1, anchor, 0)
     for count in (1, max(1, min(96, (most - anchor - 1) // 3))):
         yield _suffixes(count, 3, anchor)
+    if most > HEAD_ROWS + _HEAD:
+        yield _suffixes(2, HEAD_ROWS // 2, _HEAD)
 
 
 def _suffixes(count: int, length: int, keys: int) -> Chunk:

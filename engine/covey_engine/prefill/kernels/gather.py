@@ -1,8 +1,8 @@
-"""Copies of arena rows: source addresses and a layer's keys and values go in, rows side by side come out.
+"""Copies of arena rows: pairs of rows and a layer's keys and values go in, packed rows come out.
 
-Contract: keys and values bfloat16 [arena, kv_heads, head_dim]; source int32 [n]; packed_keys and
-packed_values bfloat16 [at least n, kv_heads, head_dim]; all contiguous. Row i of the packed tensors becomes
-row source[i] of the arena.
+Contract: keys and values bfloat16 [arena, kv_heads, head_dim]; source and target int32 [n]; packed_keys and
+packed_values bfloat16 [packed, kv_heads, head_dim]; all contiguous. Row target[i] of the packed tensors
+becomes row source[i] of the arena.
 """
 
 from __future__ import annotations
@@ -13,11 +13,18 @@ from torch import Tensor
 
 
 def gather_rows(
-    keys: Tensor, values: Tensor, source: Tensor, packed_keys: Tensor, packed_values: Tensor
+    keys: Tensor,
+    values: Tensor,
+    source: Tensor,
+    target: Tensor,
+    packed_keys: Tensor,
+    packed_values: Tensor,
 ) -> None:
-    """Launch over all of source."""
+    """Launch over all pairs."""
     width = keys.shape[1] * keys.shape[2]
-    assert len(packed_keys) >= len(source)
+    assert source.shape == target.shape
+    assert source.is_contiguous()
+    assert target.is_contiguous()
     assert keys.is_contiguous()
     block = triton.next_power_of_2(width)
     rows = max(1, 4096 // block)
@@ -25,6 +32,7 @@ def gather_rows(
         keys,
         values,
         source,
+        target,
         packed_keys,
         packed_values,
         len(source),
@@ -40,6 +48,7 @@ def _gather_rows(  # type: ignore[no-untyped-def]
     keys,
     values,
     source,
+    target,
     packed_keys,
     packed_values,
     count,
@@ -51,8 +60,8 @@ def _gather_rows(  # type: ignore[no-untyped-def]
     lane = tl.arange(0, BLOCK)[None, :]
     mask = (row < count)[:, None] & (lane < width)
     origin = tl.load(source + row, mask=row < count, other=0).to(tl.int64)[:, None] * width + lane
-    target = row.to(tl.int64)[:, None] * width + lane
+    place = tl.load(target + row, mask=row < count, other=0).to(tl.int64)[:, None] * width + lane
     k = tl.load(keys + origin, mask=mask)
     v = tl.load(values + origin, mask=mask)
-    tl.store(packed_keys + target, k, mask=mask)
-    tl.store(packed_values + target, v, mask=mask)
+    tl.store(packed_keys + place, k, mask=mask)
+    tl.store(packed_values + place, v, mask=mask)

@@ -1,11 +1,12 @@
-"""Head norm, rotation and KV write: projections and positions go in, queries and arena rows come out.
+"""Head norm, rotation and KV write: projections and positions go in, queries, arena and packed rows come out.
 
 Contract: qkv bfloat16 [rows, (heads + 2 * kv_heads) * head_dim], row-contiguous: query heads, key heads,
 value heads; queries are rotated in place, keys (rotated) and values go to keys/values bfloat16 [arena,
-kv_heads, head_dim] at address int32 [rows]; cosine and sine float32 [context, head_dim / 2] (a head is first
-halves, then second halves); query_weight and key_weight bfloat16 [head_dim] or None. flags uint8 [arena]: 1
-where any layer's key or value was not finite; such values are stored as zero, because attention multiplies
-masked values by zero weights, and zero times infinity would poison a neighbour.
+kv_heads, head_dim] at address int32 [rows], to rows of packed tensors of that kind, or to both; cosine and
+sine float32 [context, head_dim / 2] (a head is first halves, then second halves); query_weight and key_weight
+bfloat16 [head_dim] or None. flags uint8 [arena]: 1 where any layer's key or value was not finite; such values
+are stored as zero, because attention multiplies masked values by zero weights, and zero times infinity would
+poison a neighbour.
 """
 
 from __future__ import annotations
@@ -26,14 +27,32 @@ class Phases:
 
 
 @dataclass(frozen=True, eq=False)
+class PackedTarget:
+    """A second place of keys and values.
+
+    keys and values: bfloat16 [packed, kv_heads, head_dim]; place: int32 [rows], the packed row of each row, -1 for
+    none; stored: int32 [rows], 0 for the rows that go to their packed row alone.
+    """
+
+    keys: Tensor
+    values: Tensor
+    place: Tensor
+    stored: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class KvTarget:
-    """Where one layer's keys and values go. first: this is the first layer, which starts the flags anew."""
+    """Where one layer's keys and values go; a row's flag is at its address wherever they go.
+
+    first: this is the first layer, which starts the flags anew; packed: None where all rows go to the arena alone.
+    """
 
     keys: Tensor
     values: Tensor
     flags: Tensor
     address: Tensor
     first: bool
+    packed: PackedTarget | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +82,7 @@ def rotate_and_write(
     kv_heads = 0 if target is None else target.keys.shape[1]
     assert qkv.shape[1] == (query_heads + 2 * kv_heads) * head_dim
     some = phases.cosine
+    packed = None if target is None else target.packed
     _rotate_and_write[(rows,)](
         qkv,
         positions,
@@ -74,6 +94,10 @@ def rotate_and_write(
         some if target is None else target.keys,
         some if target is None else target.values,
         some if target is None else target.flags,
+        some if packed is None else packed.place,
+        some if packed is None else packed.stored,
+        some if packed is None else packed.keys,
+        some if packed is None else packed.values,
         qkv.stride(0),
         0.0 if norms is None else norms.epsilon,
         HEADS=query_heads,
@@ -84,6 +108,7 @@ def rotate_and_write(
         KV_BLOCK=triton.next_power_of_2(max(kv_heads, 1)),
         HAS_NORM=norms is not None,
         FIRST=target is not None and target.first,
+        PACKED=packed is not None,
         num_warps=4,
     )
 
@@ -112,6 +137,10 @@ def _rotate_and_write(  # type: ignore[no-untyped-def]
     keys,
     values,
     flags,
+    packed_place,
+    stored,
+    packed_keys,
+    packed_values,
     stride,
     epsilon,
     HEADS: tl.constexpr,  # noqa: N803
@@ -122,6 +151,7 @@ def _rotate_and_write(  # type: ignore[no-untyped-def]
     KV_BLOCK: tl.constexpr,  # noqa: N803
     HAS_NORM: tl.constexpr,  # noqa: N803
     FIRST: tl.constexpr,  # noqa: N803
+    PACKED: tl.constexpr,  # noqa: N803
 ):
     row = tl.program_id(0)
     lane = tl.arange(0, HALF_BLOCK)[None, :]
@@ -146,6 +176,10 @@ def _rotate_and_write(  # type: ignore[no-untyped-def]
         k_high = tl.load(k_place + HALF, mask=kv_mask, other=0.0)
         v_low = tl.load(v_place, mask=kv_mask, other=0.0)
         v_high = tl.load(v_place + HALF, mask=kv_mask, other=0.0)
+        place = tl.load(address + row).to(tl.int64)
+        if PACKED:
+            second = tl.load(packed_place + row).to(tl.int64)
+            in_arena = tl.load(stored + row) != 0
     # queries, in place
     if HEADS > 0:
         gain_low = cosine
@@ -156,7 +190,7 @@ def _rotate_and_write(  # type: ignore[no-untyped-def]
         low, high = _turn(q_low, q_high, cosine, sine, gain_low, gain_high, epsilon, HALF, HAS_NORM)
         tl.store(q_place, low.to(tl.bfloat16), mask=q_mask)
         tl.store(q_place + HALF, high.to(tl.bfloat16), mask=q_mask)
-    # keys and values, to the arena
+    # keys and values, to the arena and to their packed row
     if KV_HEADS > 0:
         gain_low = cosine
         gain_high = cosine
@@ -166,10 +200,20 @@ def _rotate_and_write(  # type: ignore[no-untyped-def]
         low, high = _turn(k_low, k_high, cosine, sine, gain_low, gain_high, epsilon, HALF, HAS_NORM)
         k_low = low.to(tl.bfloat16)
         k_high = high.to(tl.bfloat16)
-        place = tl.load(address + row).to(tl.int64)
-        target = place * (KV_HEADS * 2 * HALF) + kv_head * (2 * HALF) + lane
-        bad = _keep(keys + target, k_low, kv_mask) | _keep(keys + target + HALF, k_high, kv_mask)
-        bad = bad | _keep(values + target, v_low, kv_mask) | _keep(values + target + HALF, v_high, kv_mask)
+        k_low, bad = _finite(k_low, kv_mask)
+        k_high, bad_high = _finite(k_high, kv_mask)
+        v_low, bad_low_value = _finite(v_low, kv_mask)
+        v_high, bad_high_value = _finite(v_high, kv_mask)
+        bad = bad | bad_high | bad_low_value | bad_high_value
+        within = kv_head * (2 * HALF) + lane
+        target = place * (KV_HEADS * 2 * HALF) + within
+        if PACKED:
+            _store(keys + target, values + target, k_low, k_high, v_low, v_high, kv_mask & in_arena, HALF)
+            target = second * (KV_HEADS * 2 * HALF) + within
+            mask = kv_mask & (second >= 0)
+            _store(packed_keys + target, packed_values + target, k_low, k_high, v_low, v_high, mask, HALF)
+        else:
+            _store(keys + target, values + target, k_low, k_high, v_low, v_high, kv_mask, HALF)
         spoiled = tl.max(tl.max(bad.to(tl.int32), axis=1), axis=0)
         if FIRST:
             tl.store(flags + place, spoiled.to(tl.uint8))
@@ -178,7 +222,14 @@ def _rotate_and_write(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _keep(place, x, mask):  # type: ignore[no-untyped-def]
+def _finite(x, mask):  # type: ignore[no-untyped-def]
     finite = tl.abs(x.to(tl.float32)) < float("inf")
-    tl.store(place, tl.where(finite, x, 0.0), mask=mask)
-    return (finite == 0) & mask
+    return tl.where(finite, x, 0.0), (finite == 0) & mask
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _store(keys, values, k_low, k_high, v_low, v_high, mask, HALF: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
+    tl.store(keys, k_low, mask=mask)
+    tl.store(keys + HALF, k_high, mask=mask)
+    tl.store(values, v_low, mask=mask)
+    tl.store(values + HALF, v_high, mask=mask)

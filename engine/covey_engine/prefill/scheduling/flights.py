@@ -48,7 +48,8 @@ def launch(batches: Sequence[Batch], tree: Tree, head: Head) -> Flight:
     chunk, rows = replay(pack(plan, kept.address, tree), plan, tree)
     answers, index = _distinct(rows, len(chunk))
     costs = add_savings(_costs(plan, kept), plan, tree)
-    flight = Flight(replace(chunk, answers=answers), [], [], costs, head)
+    chunk = replace(chunk, answers=answers, scratch=tree.arena.first)
+    flight = Flight(chunk, [], [], costs, head)
     let_go = [plan.start]
     for batch, strips in plan.batches:
         path = batch.job.paths[batch.ask]
