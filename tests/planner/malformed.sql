@@ -312,3 +312,6 @@ SELECT AI_CLASSIFY(body, tags, {'output_mode': 'multi'}) FROM tickets
 
 SELECT AI_CLASSIFY(body, (SELECT list(name) FROM products)) FROM tickets
 -> BindError: the labels of AI_CLASSIFY must be a list of string literals: ['first', 'second'] (line 1:34)
+
+SELECT COLUMNS(*) FROM tickets t SEMI JOIN products p ON AI_FILTER('a?', t.body) RIGHT JOIN products q ON q.id = t.id
+-> Unsupported: COLUMNS(…) over an ON of a SEMI join that asks, before a RIGHT or FULL join, is not supported: name the columns (line 1:58)

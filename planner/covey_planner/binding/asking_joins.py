@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from covey_planner.binding.scope import Scope
+from covey_planner.binding.scope import Scope, position_of
+from covey_planner.errors import Unsupported
 from covey_planner.language.parse import site_number
 from covey_planner.logical import Item, Source
 
@@ -46,6 +47,31 @@ class Asking:
 def holds_call(node: exp.Expr) -> bool:
     """Whether an expression holds an AI call."""
     return any(site_number(part) is not None for part in node.walk())
+
+
+def asks_or_queries(on: exp.Expr) -> bool:
+    """Whether an ON holds an AI call or a subquery."""
+    return holds_call(on) or on.find(exp.Query) is not None
+
+
+def fragile(node: exp.Expr) -> bool:
+    """Whether a node is a SEMI or ANTI join that must not stay as it is written: DuckDB mistakes subqueries there."""
+    if not isinstance(node, exp.Join) or str(node.args.get("kind") or "").upper() not in ("SEMI", "ANTI"):
+        return False
+    on = node.args.get("on")
+    return on is not None and asks_or_queries(on)
+
+
+def check_columns(select: exp.Select, joins: Sequence[exp.Join]) -> None:
+    """Refuse COLUMNS(…) where such a join becomes an inner join, which has a column of its own."""
+    join = next((join for join in joins if fragile(join)), None)
+    if join is not None and any(item.find(exp.Columns) is not None for item in select.expressions):
+        kind = str(join.args["kind"]).upper()
+        raise Unsupported(
+            f"COLUMNS(…) over an ON of a {kind} join that asks, before a RIGHT or FULL join, is not supported:"
+            " name the columns",
+            position_of(join.args["on"]),
+        )
 
 
 def asking(

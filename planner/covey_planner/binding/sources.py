@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from covey_planner.binding.asking_joins import Asking, Written, asking, holds_call
+from covey_planner.binding.asking_joins import Asking, Written, asking, check_columns, holds_call
 from covey_planner.binding.columns import qualify
 from covey_planner.binding.scope import Catalog, Columns, Relation, Scope, describe, position_of
 from covey_planner.binding.volatile import shown, volatile
@@ -143,6 +143,7 @@ class FromBinder:
         select = join.parent
         assert isinstance(select, exp.Select)
         joins: list[exp.Join] = select.args["joins"][: position + 1]
+        check_columns(select, joins)
         relations = frozenset().union(keys, *(item.relations for item in self._items))
         relations |= {relation.key for relation, _, _, _ in self._attached}
         self._items = [Item(relations, select.args["from_"].this, tuple(joins), position)]

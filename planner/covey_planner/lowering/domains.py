@@ -30,7 +30,8 @@ class Member:
 
 @dataclass(frozen=True)
 class Extra:
-    """A LEFT, SEMI or ANTI join as SQL; relation: what a LEFT join adds, None for one that only filters.
+    """A LEFT join as SQL, or a SEMI or ANTI join as a predicate; relation: what a LEFT join adds, None for one that
+    only filters.
 
     free: without AI calls, like a member's.
     """
@@ -132,6 +133,7 @@ class Rows:
         """`SELECT columns FROM … WHERE …` over a component; predicates without a relation always hold."""
         text = f"SELECT {', '.join(columns)}"
         members = [member.sql for member in self.members if member.relations & component]
+        where = [link.sql for link in self.links if link.relations <= component]
         if members:
             text += " FROM " + " CROSS JOIN ".join(members)
             for extra in self.extras:
@@ -139,10 +141,12 @@ class Rows:
                     extra.relation in component if extra.relation is not None else extra.needs <= component
                 )
                 if wanted and extra.needs <= component:
-                    text += f" {extra.sql}"
-        links = [link.sql for link in self.links if link.relations <= component]
-        if links:
-            text += " WHERE " + " AND ".join(f"({link})" for link in links)
+                    if extra.relation is None:
+                        where.append(extra.sql)
+                    else:
+                        text += f" {extra.sql}"
+        if where:
+            text += " WHERE " + " AND ".join(f"({predicate})" for predicate in where)
         return text
 
 

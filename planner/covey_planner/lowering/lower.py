@@ -40,6 +40,7 @@ from covey_planner.lowering.frame import Frame
 from covey_planner.lowering.limited import ROWS, Limited, limited
 from covey_planner.lowering.outer_joins import Joins
 from covey_planner.lowering.residual import Answers, Insertion, Rewrites
+from covey_planner.lowering.semi_joins import to_be_predicates
 from covey_planner.lowering.steps import Steps
 from covey_planner.physical import Odds, PhysicalPlan
 from covey_planner.profiles import PromptProfile
@@ -95,6 +96,7 @@ class Lowering:
         source, conditions = filters(block.plan)
         ending = ending_of(block, self._tree) if self.optimize else None
         frame = Frame(block, source, self._rows(block), outer, ending)
+        self.rewrites.predicates[block.number] = to_be_predicates(source.attached)
         joins = Joins(self, frame)
         decided: dict[object, str] = {}
         for condition in conditions:

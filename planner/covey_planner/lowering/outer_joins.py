@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from covey_planner.logical import Attached, Item, Joined, filters
 from covey_planner.lowering.domains import Extra, Member, Rows
+from covey_planner.lowering.semi_joins import attached_sql
 
 if TYPE_CHECKING:
     from covey_planner.lowering.frame import Frame
@@ -72,7 +73,7 @@ class Joins:
     def _add(self, join: Attached) -> None:
         free = self._lowering.free
         sql, without = (
-            "" if write is None else f"{join.kind} JOIN {write(join.table)} ON {write(join.on)}"
+            "" if write is None else attached_sql(join, write)
             for write in (self._lowering.rewrites.sql, None if free is None else free.sql)
         )
         adds = join.relation if join.kind == "LEFT" else None

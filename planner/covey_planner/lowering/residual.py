@@ -11,14 +11,16 @@ from typing import Literal
 
 from sqlglot import exp
 
+from covey_planner.binding.asking_joins import fragile
 from covey_planner.binding.sources import is_comma
 from covey_planner.call import Call
 from covey_planner.cost.unanswered import Unanswered
 from covey_planner.language.parse import site_null, site_number
 from covey_planner.language.render import render
-from covey_planner.logical import BLOCK
+from covey_planner.logical import BLOCK, Attached
 from covey_planner.lowering.domains import key
 from covey_planner.lowering.lookup import lookup
+from covey_planner.lowering.semi_joins import as_predicates, in_place
 
 
 @dataclass(frozen=True)
@@ -95,26 +97,44 @@ class Insertion:
 
 @dataclass
 class Rewrites:
-    """What is known so far: the text for each answered site ("" where only the residual has one), and the answer
-    tables joined into each block.
+    """What is known so far: the text for each answered site ("" where only the residual has one), the answer tables
+    joined into each block, and the joins of each block that become predicates.
     """
 
     sites: dict[int, str] = field(default_factory=dict)
     insertions: dict[int, list[Insertion]] = field(default_factory=dict)
+    predicates: dict[int, list[Attached]] = field(default_factory=dict)
 
     def apply(self, node: exp.Expr) -> exp.Expr:
         """A copy with all known answers in place; a call without one becomes a typed NULL."""
         if isinstance(node, exp.Column | exp.Literal):
             return node.copy()
         holder = exp.Paren(this=node.copy())
+        joins: list[exp.Expr] = []
         for part in list(holder.walk()):
+            if fragile(part):
+                joins.append(part)
             number = site_number(part)
             if number is not None:
                 part.replace(exp.Var(this=self.sites.get(number) or site_null(part)))
-            elif isinstance(part, exp.Select) and part.meta_get(BLOCK) in self.insertions:
-                insert(part, self.insertions[part.meta_get(BLOCK)])
+            elif isinstance(part, exp.Select) and part.meta_get(BLOCK) is not None:
+                self._apply_to_block(part, part.meta_get(BLOCK))
+        for number, join in enumerate(reversed(joins)):
+            select = join.parent if isinstance(join.parent, exp.Select) else None
+            if select is None or any(other is join for other in select.args["joins"]):
+                column = in_place(join, number)
+                if select is not None:
+                    hide(select, [column])
         copy: exp.Expr = holder.this
         return copy
+
+    def _apply_to_block(self, select: exp.Select, number: int) -> None:
+        predicates = self.predicates.get(number, [])
+        joins = [(select.args["joins"][join.position], join) for join in predicates]
+        if number in self.insertions:
+            insert(select, self.insertions[number])
+        if joins:
+            as_predicates(select, joins, self.sql)
 
     def sql(self, node: exp.Expr) -> str:
         """The text of such a copy."""
@@ -139,10 +159,15 @@ def insert(select: exp.Select, insertions: Sequence[Insertion]) -> None:
         merged += [*before.get(at, []), written]
     merged += before.get(len(joins), [])
     select.set("joins", merged)
-    hidden = [exp.to_identifier(name) for insertion in insertions for name in insertion.columns]
+    hide(select, [name for insertion in insertions for name in insertion.columns])
+
+
+def hide(select: exp.Select, columns: Sequence[str]) -> None:
+    """Leave reserved columns out of `*`."""
     for item in select.expressions:
         if isinstance(item, exp.Star):
-            item.set("except_", [*(item.args.get("except_") or []), *(name.copy() for name in hidden)])
+            hidden = [exp.to_identifier(name) for name in columns]
+            item.set("except_", [*(item.args.get("except_") or []), *hidden])
 
 
 def grouped_query(

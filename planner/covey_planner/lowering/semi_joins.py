@@ -1,0 +1,56 @@
+"""SEMI and ANTI joins as predicates: a join of a syntax tree in, `[NOT] EXISTS (…)` out; runs nothing.
+
+An answered ON holds subqueries, and DuckDB 2.0.1 gives wrong rows, or fails, where that of a SEMI or ANTI join does.
+Such a join only drops rows of its left side, which a predicate on the joined rows does as well; before a RIGHT or FULL
+join, a predicate on the rows so far: the ON of an inner join with a single row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from covey_planner.binding.asking_joins import asks_or_queries
+from covey_planner.language.render import render
+from covey_planner.logical import Attached
+
+Write = Callable[[exp.Expr], str]
+"""The SQL of a part of the tree, its calls answered."""
+
+
+def attached_sql(join: Attached, write: Write) -> str:
+    """A LEFT join as SQL for FROM, any other one as a predicate."""
+    if join.kind == "LEFT":
+        return f"LEFT JOIN {write(join.table)} ON {write(join.on)}"
+    return _exists(join.kind, write(join.table), write(join.on))
+
+
+def to_be_predicates(joins: Sequence[Attached]) -> list[Attached]:
+    """The joins that must not stay as they are written: those whose ON holds a call or a subquery."""
+    return [join for join in joins if join.kind != "LEFT" and asks_or_queries(join.on)]
+
+
+def in_place(join: exp.Expr, number: int) -> str:
+    """Turn an answered join of a copied tree into an inner join with one row of one column; the column's name."""
+    alias = f"__covey_s{number}"
+    exists = _exists(str(join.args["kind"]).upper(), render(join.this), render(join.args["on"]))
+    join.set("kind", None)
+    join.set("this", exp.Var(this=f"(SELECT 1) AS {alias}({alias}_1)"))
+    join.set("on", exp.Var(this=exists))
+    return f"{alias}_1"
+
+
+def as_predicates(select: exp.Select, joins: Sequence[tuple[exp.Expr, Attached]], write: Write) -> None:
+    """Turn joins of a copied SELECT, each with what it was bound to, into predicates of its WHERE."""
+    gone = {id(node) for node, _ in joins}
+    select.set("joins", [node for node in select.args["joins"] if id(node) not in gone])
+    found: list[exp.Expr] = [exp.Var(this=attached_sql(join, write)) for _, join in joins]
+    where = select.args.get("where")
+    if where is not None:
+        found.insert(0, exp.Paren(this=where.this))
+    select.set("where", exp.Where(this=exp.and_(*found, copy=False)))
+
+
+def _exists(kind: str, table: str, on: str) -> str:
+    return f"{'' if kind == 'SEMI' else 'NOT '}EXISTS (SELECT 1 FROM {table} WHERE {on})"
