@@ -17,6 +17,9 @@ from covey_planner.call import Call
 BLOCK = "covey_block"
 """Key in a SELECT's meta: the number of its block; copies keep it."""
 
+JOIN = "covey_join"
+"""Key in the meta of a join whose ON asks beside a RIGHT or FULL join: its number; copies keep it."""
+
 
 @dataclass(frozen=True)
 class Cheap:
@@ -161,12 +164,15 @@ class Joined:
 
     position: index in the SELECT's list of joins. plan: the ON as filters on the pairs of its two sides; the source has
     only the right side where the block's members and the joins before are the left one. reduces: the relations whose
-    filters in the block limit the pairs.
+    filters in the block limit the pairs. flagged: the number of a join in whose ON no subquery may stand; right: the
+    relations on its right.
     """
 
     position: int
     plan: Node
     reduces: frozenset[str]
+    flagged: int | None = None
+    right: frozenset[str] = frozenset()
 
     @property
     def sides(self) -> tuple[Item, ...]:

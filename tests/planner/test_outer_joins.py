@@ -15,7 +15,7 @@ from support.plan_reference import DOCUMENT_FIRST, Dice, MemoryCatalog, run_both
 from test_plan_random import RELAXED, trees
 
 PAIR = "AI_FILTER(PROMPT('{0} is {1}', t.body, p.description))"
-OUTER = ("LEFT", "RIGHT")
+OUTER = ("LEFT", "RIGHT", "FULL")
 
 TP = [
     PAIR,

@@ -26,7 +26,7 @@ _STORED = {
     "c": [("id", "int"), ("t", "text"), ("flag", "bool")],
 }
 
-_OTHER_JOINS = ("CROSS JOIN", "RIGHT JOIN", "SEMI JOIN", "ANTI JOIN")
+_OTHER_JOINS = ("CROSS JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN")
 
 Draw = Callable[[st.SearchStrategy], object]
 
@@ -161,7 +161,7 @@ class _Writer:
         text, columns = self.relation(depth)
         for _ in range(self.pick(0, 0, 1, 1, 2) if depth > 1 else self.pick(0, 0, 0, 1)):
             member, added = self.relation(depth - 1)
-            kind = self.pick(",", *["JOIN"] * 2, *["LEFT JOIN"] * 2, *_OTHER_JOINS[: 2 if inside else 4])
+            kind = self.pick(",", *["JOIN"] * 2, *["LEFT JOIN"] * 2, *_OTHER_JOINS[: 3 if inside else 5])
             both = [*columns, *added]
             if kind == ",":
                 text += f", {member}"

@@ -7,14 +7,14 @@ decides where NULLs are filled in, so its calls are answered in their place: abo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from covey_planner.binding.scope import Scope, position_of
 from covey_planner.errors import Unsupported
 from covey_planner.language.parse import site_number
-from covey_planner.logical import Item, Source
+from covey_planner.logical import JOIN, Ask, Item, Joined, Mixed, Source, filters, leaves
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Asking:
 
     sides: the members of FROM that it joins, without the left one where that is all that the block has before it.
     reduces: relations on which the block's filters may leave out pairs, as no other row depends on those pairs.
+    flagged: the number of a join beside a RIGHT or FULL one, in whose ON no subquery may stand; right: the relations on
+    its right.
     """
 
     on: exp.Expr
@@ -42,6 +44,8 @@ class Asking:
     position: int
     sides: tuple[Item, ...]
     reduces: frozenset[str] = frozenset()
+    flagged: int | None = None
+    right: frozenset[str] = frozenset()
 
 
 def holds_call(node: exp.Expr) -> bool:
@@ -74,12 +78,10 @@ def check_columns(select: exp.Select, joins: Sequence[exp.Join]) -> None:
         )
 
 
-def asking(
-    select: exp.Select, written: Sequence[Written], scopes: Sequence[Scope], source: Source
-) -> list[Asking]:
+def asking(written: Sequence[Written], scopes: Sequence[Scope], source: Source) -> list[Asking]:
     """The joins of a SELECT that ask, in the order of the text."""
-    whole = max((item.position for item in source.items if item.joins), default=-1)
     attached = {join.position: join for join in source.attached}
+    outer = any(join.kind in {"RIGHT", "FULL"} for join in written)
     found: list[Asking] = []
     for at, join in enumerate(written):
         on = join.join.args.get("on")
@@ -87,17 +89,28 @@ def asking(
             continue
         if at in attached:
             right = Item(frozenset({attached[at].relation}), attached[at].table)
-            found.append(Asking(on, scopes[at], at, (right,)))
-        elif at <= whole:
-            reduces = _reducible(join, written[at + 1 : whole + 1])
-            found.append(Asking(on, scopes[at], at, _sides(select, join, at), reduces))
+            asked = Asking(on, scopes[at], at, (right,))
+        else:
+            item = next((item for item in source.items if item.joins and _inside(item, at)), None)
+            if item is None:
+                continue
+            reduces = _reducible(join, written[at + 1 : item.position + 1])
+            asked = Asking(on, scopes[at], at, _sides(item, join, at), reduces)
+        if outer and join.kind not in {"SEMI", "ANTI"}:
+            join.join.meta[JOIN] = id(join.join)
+            asked = replace(asked, flagged=id(join.join), right=join.keys)
+        found.append(asked)
     return found
 
 
-def _sides(select: exp.Select, join: Written, at: int) -> tuple[Item, ...]:
-    first: exp.Expr = select.args["from_"].this
-    joins: list[exp.Join] = select.args["joins"][:at]
-    return Item(join.left, first, tuple(joins)), Item(join.keys, join.join.this)
+def _inside(item: Item, at: int) -> bool:
+    """Whether a member of FROM holds the join at a position."""
+    return item.position - len(item.joins) < at <= item.position
+
+
+def _sides(item: Item, join: Written, at: int) -> tuple[Item, ...]:
+    joins = item.joins[: at - 1 - (item.position - len(item.joins))]
+    return Item(join.left, item.first, joins), Item(join.keys, join.join.this)
 
 
 def _reducible(join: Written, later: Sequence[Written]) -> frozenset[str]:
@@ -114,3 +127,32 @@ def _reducible(join: Written, later: Sequence[Written]) -> frozenset[str]:
         case "FULL":
             return frozenset()
     return join.left
+
+
+def check_flagged(join: Joined, own: frozenset[str], select: exp.Select) -> None:
+    """Refuse what cannot be asked beside the sides of a join. own: the relations of the SELECT."""
+    blocks = [
+        leaf for condition in filters(join.plan)[1] for leaf in leaves(condition) if isinstance(leaf, Mixed)
+    ]
+    calls = [call for leaf in blocks for call in leaf.calls]
+    calls += [
+        leaf.call
+        for condition in filters(join.plan)[1]
+        for leaf in leaves(condition)
+        if isinstance(leaf, Ask)
+    ]
+    for call in calls:
+        for number, argument in enumerate(call.arguments):
+            if not argument.relations <= own or (
+                argument.relations & join.right and argument.relations - join.right
+            ):
+                raise Unsupported(
+                    f"argument {number} of an AI call in ON beside a RIGHT or FULL join reads both sides, or a query "
+                    "around: give each side an argument of its own, or compute it in a subquery of FROM",
+                    call.position,
+                )
+        if any(item.find(exp.Columns) is not None for item in select.expressions):
+            raise Unsupported(
+                "an AI call in ON beside a RIGHT or FULL join does not go with COLUMNS(…): write the columns out",
+                call.position,
+            )

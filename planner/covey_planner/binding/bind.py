@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from covey_planner.binding.asking_joins import Asking
+from covey_planner.binding.asking_joins import Asking, check_flagged
 from covey_planner.binding.columns import qualify
 from covey_planner.binding.guards import surroundings
 from covey_planner.binding.scope import Catalog, Columns, Scope, describe, position_of
@@ -212,7 +212,10 @@ class _SelectBinder:
 
     def _joined(self, join: Asking) -> Joined:
         plan = Filter(Source(join.sides), self._condition(join.on))
-        return Joined(join.position, plan, join.reduces)
+        joined = Joined(join.position, plan, join.reduces, join.flagged, join.right)
+        if joined.flagged is not None:
+            check_flagged(joined, self._clause.source.relations, self._select)
+        return joined
 
     def _condition(self, node: exp.Expr) -> Condition:
         match node:

@@ -1,8 +1,9 @@
 """From a SELECT's FROM clause to its relations and how they are joined; never looks at other clauses.
 
 Inner and cross joins are taken apart into members and conditions. LEFT, SEMI and ANTI joins stay attached
-behind them. What comes before a RIGHT, FULL, ASOF, POSITIONAL or lateral join is left together with it as one
-member; only one relation RIGHT joined to another by an AI call is read as a LEFT join the other way round.
+behind them. What comes before a RIGHT, FULL, ASOF, POSITIONAL or lateral join, back to the last comma, is left together
+with it as one member; only one relation RIGHT joined to another by an AI call is read as a LEFT join the other way
+round.
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ class FromBinder:
         self._conditions: list[tuple[exp.Expr, int]] = []
         self._written: list[Written] = []
         self._merged: dict[str, str] = {}
+        # The join by the last comma, and how many relations stand before it: it binds less than any other join.
+        self._group = -1, 0
 
     def bind(self, select: exp.Select) -> FromClause:
         """Take the clause apart. Raises BindError for an unknown table, Unsupported for an AI call where none
@@ -96,7 +99,7 @@ class FromBinder:
         attached = tuple(self._attach(scopes[entry[-1]], *entry) for entry in self._attached)
         source = Source(tuple(self._items), attached, _insertable(select, joins))
         conditions = [(condition, scopes[at]) for condition, at in self._conditions]
-        return FromClause(scope, source, conditions, asking(select, self._written, scopes, source))
+        return FromClause(scope, source, conditions, asking(self._written, scopes, source))
 
     def _join(self, join: exp.Join, position: int) -> None:
         side, kind, method = (str(join.args.get(key) or "").upper() for key in ("side", "kind", "method"))
@@ -105,15 +108,20 @@ class FromBinder:
         lateral = isinstance(join.this, exp.Lateral | exp.Unnest) or (
             isinstance(join.this, exp.Table) and join.this.find(exp.Column) is not None
         )
+        if lateral:
+            self._group = -1, 0  # it may read whatever stands before it
+        elif is_comma(join):
+            self._group = position, len(left)
         equalities = self._merge_columns(join, left, self._relations[len(left) :])
         on = join.args.get("on")
         whole = side in {"RIGHT", "FULL"} or method in {"ASOF", "POSITIONAL"} or lateral or len(keys) > 1
         kind = side or (kind if kind in {"SEMI", "ANTI"} else "INNER")
-        self._written.append(Written(join, kind, keys, frozenset(relation.key for relation in left)))
+        beside = frozenset(relation.key for relation in left[self._group[1] :])
+        self._written.append(Written(join, kind, keys, beside))
         if on is not None and (whole or kind != "INNER"):
             self._check_steady(on)
-        if method in {"ASOF", "POSITIONAL"} or side == "FULL" or lateral:
-            self._check_no_call(join, "lateral" if lateral else method or side)
+        if method in {"ASOF", "POSITIONAL"} or lateral:
+            self._check_no_call(join, "lateral" if lateral else method)
         if side == "RIGHT" and not (lateral or method or equalities) and self._turns(left, keys, on):
             first = self._items[0].first
             self._items = [Item(keys, join.this, position=position)]
@@ -139,16 +147,18 @@ class FromBinder:
             raise Unsupported(f"an AI call in the ON of a {word} join is not supported yet", position_of(on))
 
     def _swallow(self, join: exp.Join, keys: frozenset[str], position: int) -> None:
-        """Make everything so far and this join one member of FROM, as written."""
+        """Make this join and what it is joined to, back to the last comma, one member of FROM, as written."""
         select = join.parent
         assert isinstance(select, exp.Select)
-        joins: list[exp.Join] = select.args["joins"][: position + 1]
-        check_columns(select, joins)
-        relations = frozenset().union(keys, *(item.relations for item in self._items))
-        relations |= {relation.key for relation, _, _, _ in self._attached}
-        self._items = [Item(relations, select.args["from_"].this, tuple(joins), position)]
-        self._attached.clear()
-        self._conditions.clear()
+        joins: list[exp.Join] = select.args["joins"]
+        check_columns(select, joins[: position + 1])
+        start = self._group[0]
+        first = select.args["from_"].this if start < 0 else joins[start].this
+        relations = keys | self._written[-1].left
+        self._items = [item for item in self._items if item.position < start]
+        self._items.append(Item(relations, first, tuple(joins[start + 1 : position + 1]), position))
+        self._attached = [entry for entry in self._attached if entry[-1] < start]
+        self._conditions = [entry for entry in self._conditions if entry[-1] < start]
 
     def _attach(
         self, scope: Scope, relation: Relation, join: exp.Join, table: exp.Expr, position: int

@@ -22,6 +22,7 @@ from covey_planner.logical import (
     Block,
     Cheap,
     Condition,
+    Joined,
     Logical,
     Mixed,
     Not,
@@ -36,6 +37,7 @@ from covey_planner.lowering.asked import all_calls, literals, place, required, s
 from covey_planner.lowering.decision import decide
 from covey_planner.lowering.domains import Link, Member, Rows
 from covey_planner.lowering.ending import Ending, ending_of
+from covey_planner.lowering.flags import Flags
 from covey_planner.lowering.frame import Frame
 from covey_planner.lowering.limited import ROWS, Limited, limited
 from covey_planner.lowering.outer_joins import Joins
@@ -89,6 +91,7 @@ class Lowering:
         self.steps = Steps(profile, calls)
         self.rewrites = Rewrites()
         self._values = Values(self)
+        self._found: dict[int, tuple[Answers, bool | None]] = {}
         self._aliases = 0
 
     def block(self, block: Block, outer: Rows | None) -> None:
@@ -225,11 +228,25 @@ class Lowering:
                 for block in blocks:
                     self.block(block, frame.reach(guards))
                 for group, answers in self._values.answers(frame, wanted, guards):
+                    self._found.update({value.call.site: (answers, None) for value in group})
                     if group[0].call.kind == "boolean":
                         text = answers.value(self.alias())
                         self.rewrites.sites.update({value.call.site: text for value in group})
                     else:
                         self._values.note(frame, group, answers)
+
+    def flag(self, join: Joined) -> None:
+        """Let the ON of a join, its calls answered, read answers beside its sides and hold no subquery for them."""
+        if join.flagged is None:
+            return
+        flags = Flags()
+        asked = [leaf for condition in filters(join.plan)[1] for leaf in leaves(condition)]
+        calls = [call for leaf in asked for call in (leaf.calls if isinstance(leaf, Mixed) else ())]
+        for call in [*calls, *(leaf.call for leaf in asked if isinstance(leaf, Ask))]:
+            if call.site in self._found:  # else it is a constant by now
+                answers, answer = self._found[call.site]
+                self.rewrites.sites[call.site] = flags.text(answers, answer, join.right, self.alias())
+        self.rewrites.flags[join.flagged] = flags
 
     def _program(
         self,
@@ -261,6 +278,7 @@ class Lowering:
             if call.identity not in answers:
                 self.rewrites.sites[call.site] = "NULL"  # whatever it is, the others make the tree false
                 continue
+            self._found[call.site] = answers[call.identity], positive
             text = answers[call.identity].is_answer(positive, self.alias())
             self.rewrites.sites[call.site] = text if positive else f"(NOT ({text}))"
         return answers

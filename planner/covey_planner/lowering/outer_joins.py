@@ -71,14 +71,21 @@ class Joins:
         return any(other.relation in join.needs and other.kind == "LEFT" for other in self._open)
 
     def _add(self, join: Attached) -> None:
-        free = self._lowering.free
-        sql, without = (
-            "" if write is None else attached_sql(join, write)
-            for write in (self._lowering.rewrites.sql, None if free is None else free.sql)
-        )
+        free, write = self._lowering.free, self._lowering.rewrites.sql
+        before, beside = self._flags(join)
+        sql = " ".join([*before, attached_sql(join, write, beside)])
+        without = "" if free is None else attached_sql(join, free.sql)
         adds = join.relation if join.kind == "LEFT" else None
         self._frame.rows.extras.append(Extra(sql, adds, join.needs, names({join.relation}), without))
         self._open.remove(join)
+
+    def _flags(self, join: Attached) -> tuple[list[str], list[str]]:
+        """What is joined, for a join's ON, to the rows before it and to its own relation."""
+        asked = self._asking.get(join.position)
+        flags = None if asked is None else self._lowering.rewrites.flags.get(asked.flagged or 0)
+        if asked is None or flags is None:
+            return [], []
+        return (flags.left, flags.right) if join.relation in asked.right else (flags.right, flags.left)
 
     def _answer_attached(self, join: Attached) -> None:
         """Answer the calls in an attached join's ON, if it has any, and add the join."""
@@ -90,6 +97,7 @@ class Joins:
             # What a filter says about the right side it says about NULL too, where no pair is left.
             links = [link for link in rows.links if join.relation not in link.relations]
             self._answer(asked, replace(rows, members=members, extras=list(rows.extras), links=links))
+            self._lowering.flag(asked)
         self._add(join)
 
     def _answer_sides(self, join: Joined) -> None:
@@ -97,6 +105,7 @@ class Joins:
         links = [link for link in self._frame.rows.links if link.relations <= join.reduces]
         members = [self._member(side) for side in join.sides]
         self._answer(join, replace(self._frame.rows, members=members, extras=[], links=links))
+        self._lowering.flag(join)
 
     def _answer(self, join: Joined, rows: Rows) -> None:
         pairs = replace(self._frame, rows=rows, ending=None, joined={}, inside=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from sqlglot import exp
 
@@ -17,7 +17,7 @@ from covey_planner.call import Call
 from covey_planner.cost.unanswered import Unanswered
 from covey_planner.language.parse import site_null, site_number
 from covey_planner.language.render import render
-from covey_planner.logical import BLOCK, Attached
+from covey_planner.logical import BLOCK, JOIN, Attached
 from covey_planner.lowering.domains import key
 from covey_planner.lowering.lookup import lookup
 from covey_planner.lowering.semi_joins import as_predicates, in_place
@@ -95,15 +95,29 @@ class Insertion:
         return [f"{self.alias}_{n}" for n in range(len(self.answers.order))] + [f"{self.alias}_answer"]
 
 
+class Beside(Protocol):
+    """What is joined to the sides of a join: `LEFT JOIN … ON …`. columns: the reserved columns that it adds to FROM."""
+
+    left: list[str]
+    right: list[str]
+    columns: list[str]
+
+    def put(self, join: exp.Expr) -> None:
+        """Join it to a copied join."""
+        ...
+
+
 @dataclass
 class Rewrites:
     """What is known so far: the text for each answered site ("" where only the residual has one), the answer tables
-    joined into each block, and the joins of each block that become predicates.
+    joined into each block, the joins of each block that become predicates, and what is joined to the sides of a join,
+    by its number.
     """
 
     sites: dict[int, str] = field(default_factory=dict)
     insertions: dict[int, list[Insertion]] = field(default_factory=dict)
     predicates: dict[int, list[Attached]] = field(default_factory=dict)
+    flags: dict[int, Beside] = field(default_factory=dict)
 
     def apply(self, node: exp.Expr) -> exp.Expr:
         """A copy with all known answers in place; a call without one becomes a typed NULL."""
@@ -112,19 +126,24 @@ class Rewrites:
         holder = exp.Paren(this=node.copy())
         joins: list[exp.Expr] = []
         for part in list(holder.walk()):
-            if fragile(part):
+            if fragile(part) or part.meta_get(JOIN) in self.flags:
                 joins.append(part)
             number = site_number(part)
             if number is not None:
                 part.replace(exp.Var(this=self.sites.get(number) or site_null(part)))
             elif isinstance(part, exp.Select) and part.meta_get(BLOCK) is not None:
                 self._apply_to_block(part, part.meta_get(BLOCK))
-        for number, join in enumerate(reversed(joins)):
+        for number, join in enumerate(
+            reversed(joins)
+        ):  # the inner ones first: what is around them becomes text
             select = join.parent if isinstance(join.parent, exp.Select) else None
             if select is None or any(other is join for other in select.args["joins"]):
-                column = in_place(join, number)
+                flags = self.flags.get(join.meta_get(JOIN))
+                columns = [in_place(join, number)] if flags is None else flags.columns
+                if flags is not None:
+                    flags.put(join)
                 if select is not None:
-                    hide(select, [column])
+                    hide(select, columns)
         copy: exp.Expr = holder.this
         return copy
 

@@ -19,10 +19,11 @@ Write = Callable[[exp.Expr], str]
 """The SQL of a part of the tree, its calls answered."""
 
 
-def attached_sql(join: Attached, write: Write) -> str:
-    """A LEFT join as SQL for FROM, any other one as a predicate."""
+def attached_sql(join: Attached, write: Write, beside: Sequence[str] = ()) -> str:
+    """A LEFT join as SQL for FROM, any other one as a predicate. beside: what is joined to its right side."""
     if join.kind == "LEFT":
-        return f"LEFT JOIN {write(join.table)} ON {write(join.on)}"
+        table = f"({' '.join([write(join.table), *beside])})" if beside else write(join.table)
+        return f"LEFT JOIN {table} ON {write(join.on)}"
     return _exists(join.kind, write(join.table), write(join.on))
 
 
