@@ -9,6 +9,7 @@ from covey_server import options
 from covey_server.errors import BadRequest, NoSuchThing, ServerError, Unsupported
 from covey_server.flightsql import Call, FlightSql, prepare, transaction_of
 from covey_server.framing import encode_schema
+from covey_server.guard import Checked
 from covey_server.proto import flight_pb2 as flight_messages
 from covey_server.proto import flight_sql_pb2 as sql
 from covey_server.wire import pack, unpack
@@ -26,7 +27,16 @@ def act(flight: FlightSql, call: Call, kind: str, body: bytes) -> list[bytes]:
 
 def _create_prepared(flight: FlightSql, call: Call, body: bytes) -> list[bytes]:
     request = _expect(body, sql.ActionCreatePreparedStatementRequest)
-    handle, seen = prepare(flight, call, request.query, transaction_of(request))
+    return _prepared(flight, call, flight.check(call, request.query), transaction_of(request))
+
+
+def _create_prepared_plan(flight: FlightSql, call: Call, body: bytes) -> list[bytes]:
+    request = _expect(body, sql.ActionCreatePreparedSubstraitPlanRequest)
+    return _prepared(flight, call, flight.check_plan(call, request.plan), transaction_of(request))
+
+
+def _prepared(flight: FlightSql, call: Call, checked: Checked, transaction: bytes | None) -> list[bytes]:
+    handle, seen = prepare(flight, call, checked, transaction)
     result = sql.ActionCreatePreparedStatementResult(
         prepared_statement_handle=handle,
         dataset_schema=b"" if seen.update else encode_schema(seen.schema),
@@ -155,6 +165,10 @@ def _expect(body: bytes, kind: type) -> Any:
 
 ACTIONS: dict[str, tuple[str, Callable[[FlightSql, Call, bytes], list[bytes]]]] = {
     "CreatePreparedStatement": ("Prepare a statement for several executions.", _create_prepared),
+    "CreatePreparedSubstraitPlan": (
+        "Prepare a Substrait plan for several executions.",
+        _create_prepared_plan,
+    ),
     "ClosePreparedStatement": ("Close a prepared statement.", _close_prepared),
     "BeginTransaction": ("Begin a transaction.", _begin),
     "EndTransaction": ("Commit or roll back a transaction.", _end),

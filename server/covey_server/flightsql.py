@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import duckdb
 import pyarrow as pa
+from covey_planner.substrait.asked import plan_asked
 
-from covey_server import metadata, xdbc
+from covey_server import metadata, substrait, xdbc
 from covey_server.dialects import check
 from covey_server.errors import BadRequest, Stopped, Unsupported
 from covey_server.framing import encode_schema, frame_batch
@@ -153,7 +154,25 @@ class FlightSql:
     def check(self, call: Call, text: str) -> Checked:
         """The statement of a text in the client's dialect. Raises what is wrong with it."""
         dialect = choice(DIALECT, call.dialect) if call.dialect is not None else call.option(DIALECT)
-        checked = check(self.core.guard, text, dialect)
+        asked = plan_asked(text)
+        if asked is None:
+            return self._optioned(call, check(self.core.guard, text, dialect))
+        checked = check(self.core.guard, asked[0], dialect)
+        if checked.of_session:
+            raise BadRequest("only queries can be written as Substrait plans")
+        return self._optioned(call, replace(checked, plan_form=asked[1], written=text))
+
+    def check_plan(self, call: Call, plan: Any) -> Checked:
+        """The statement of a Substrait plan, whatever the client's dialect. Raises what is wrong with it."""
+        return self._optioned(call, substrait.check(self.core.guard, plan.plan))
+
+    def _checked(self, call: Call, command: Any) -> Checked:
+        """The statement of a command that holds a text or a plan."""
+        if isinstance(command, sql.CommandStatementSubstraitPlan):
+            return self.check_plan(call, command.plan)
+        return self.check(call, command.query)
+
+    def _optioned(self, call: Call, checked: Checked) -> Checked:
         anchor = cast("Literal['cheapest', 'first']", call.option(ANCHOR))
         return replace(checked, optimize=call.option(OPTIMIZER) == "on", anchor=anchor)
 
@@ -161,7 +180,11 @@ class FlightSql:
         """GetFlightInfo: plan a statement (and run it if it writes), or announce a metadata answer."""
         command = unpack(packed)
         match command:
-            case sql.CommandStatementQuery() | sql.CommandPreparedStatementQuery():
+            case (
+                sql.CommandStatementQuery()
+                | sql.CommandStatementSubstraitPlan()
+                | sql.CommandPreparedStatementQuery()
+            ):
                 query = self.begin(call, command)
                 return self.query_info(query, packed)
             case _:
@@ -176,8 +199,8 @@ class FlightSql:
         """GetSchema: what a command would yield; nothing runs."""
         command = unpack(packed)
         match command:
-            case sql.CommandStatementQuery():
-                checked = self.check(call, command.query)
+            case sql.CommandStatementQuery() | sql.CommandStatementSubstraitPlan():
+                checked = self._checked(call, command)
                 return self.describe(call, checked, transaction_of(command), None).schema
             case sql.CommandPreparedStatementQuery():
                 held = self.registry.prepared(command.prepared_statement_handle)
@@ -204,7 +227,7 @@ class FlightSql:
             held = self.registry.prepared(command.prepared_statement_handle)
             query = self.run_prepared(call, held, held.bound)
         else:
-            query = self.run(call, self.check(call, command.query), transaction_of(command))
+            query = self.run(call, self._checked(call, command), transaction_of(command))
         self.registry.add(query)
         return query
 
@@ -304,9 +327,10 @@ class FlightSql:
         raise Unsupported(f"{type(command).__name__} is not supported here")
 
 
-def prepare(flight: FlightSql, call: Call, text: str, transaction: bytes | None) -> tuple[bytes, Outline]:
-    """Check and describe a statement and keep it; its handle and what it would yield."""
-    checked = flight.check(call, text)
+def prepare(
+    flight: FlightSql, call: Call, checked: Checked, transaction: bytes | None
+) -> tuple[bytes, Outline]:
+    """Describe a statement and keep it; its handle and what it would yield."""
     seen = flight.describe(call, checked, transaction, None)
     return flight.registry.prepare(Prepared(checked, seen, call.session.id, transaction)), seen
 

@@ -14,6 +14,8 @@ from itertools import pairwise
 from typing import Literal
 
 import duckdb
+from covey_planner.substrait.asked import Form
+from covey_planner.substrait.read import Consumed
 
 from covey_server import lifecycle
 from covey_server.errors import BadRequest, Refused
@@ -80,7 +82,7 @@ class Checked:
     has effects of its own although it reads like a query. temporary: it creates something that lives as long
     as its connection. dialect: of the text of an AI statement; written: the client's text, where `sql` is another.
     optimize: whether the planner may look for the cheapest way; anchor: how it chooses the anchors of questions about
-    pairs.
+    pairs. consumed: the Substrait plan that it was read from; plan_form: its own plan is asked for, in this form.
     """
 
     sql: str
@@ -93,6 +95,8 @@ class Checked:
     written: str | None = None
     optimize: bool = True
     anchor: Literal["cheapest", "first"] = "cheapest"
+    consumed: Consumed | None = None
+    plan_form: Form | None = None
 
     @property
     def text(self) -> str:

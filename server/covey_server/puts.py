@@ -34,6 +34,9 @@ def put(flight: FlightSql, call: Call, packed: bytes, upload: Upload) -> list[by
         case sql.CommandStatementUpdate():
             checked = flight.core.guard.check(command.query)
             return [_count(_finish(flight.run(call, checked, transaction_of(command))))]
+        case sql.CommandStatementSubstraitPlan():
+            checked = flight.check_plan(call, command.plan)
+            return [_count(_finish(flight.run(call, checked, transaction_of(command))))]
         case sql.CommandStatementIngest():
             lane = flight.sessions.lane(call.session, transaction_of(command), join=True)
             return [_count(ingest(lane, command, upload))]

@@ -12,12 +12,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import duckdb
 import pyarrow as pa
 from covey_engine.prefill.api import Figures, Progress
+from covey_planner.errors import PlanError
 
 from covey_server import lifecycle
 from covey_server.errors import BadRequest, ServerError, Stopped, status_of
@@ -26,7 +27,16 @@ from covey_server.guard import Checked, Guard
 from covey_server.lifecycle import History, Record
 from covey_server.results import Rows
 from covey_server.sessions import Cursors, Lane
-from covey_server.statements import EMPTY, Outline, Parameters, outline, parameter_values, result_schema
+from covey_server.statements import (
+    EMPTY,
+    Outline,
+    Parameters,
+    columns_of,
+    outline,
+    parameter_values,
+    result_schema,
+)
+from covey_server.substrait import written
 
 if TYPE_CHECKING:
     # A server without a model starts without the operators.
@@ -111,6 +121,23 @@ class Core:
         """What a statement will yield, and its plan if it has AI calls; runs nothing."""
         if lifecycle.TABLE in checked.names:
             cursor.register(lifecycle.TABLE, self.history.table())
+        if checked.plan_form is not None:
+            # What is wrong with the statement is said before it is written.
+            self.describe(cursor, replace(checked, plan_form=None), None)
+            plan = written(cursor, self.guard, checked)
+            return plan.outline, plan
+        if checked.consumed is None:
+            return self._describe(cursor, checked, parameters)
+        try:
+            checked.consumed.check(lambda table: columns_of(cursor, f"SELECT * FROM {table}"))
+            return self._describe(cursor, checked, parameters)
+        except PlanError as error:
+            # A place in the SQL is none in the plan.
+            raise type(error)(error.message) from None
+
+    def _describe(
+        self, cursor: duckdb.DuckDBPyConnection, checked: Checked, parameters: Parameters | None
+    ) -> tuple[Outline, AiPlan | None]:
         views = checked.kind == "plain" and self.ai is not None and self.ai.concerns(checked.names)
         if checked.kind == "ai" or views:
             if self.ai is None:

@@ -100,7 +100,11 @@ class FlightService:
         packed = _command(request)
         command = unpack(packed)
         match command:
-            case sql.CommandStatementQuery() | sql.CommandPreparedStatementQuery():
+            case (
+                sql.CommandStatementQuery()
+                | sql.CommandStatementSubstraitPlan()
+                | sql.CommandPreparedStatementQuery()
+            ):
                 query = await self._work(self._flight.begin, call, command)
             case sql.TicketStatementQuery():
                 call.query = query = self._flight.resume(packed)

@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 import duckdb
 import pyarrow as pa
+from covey_planner.substrait.write import VERSION
 
 _STRING, _BOOL, _BIGINT, _BITMASK, _LIST, _MAP = range(6)
 
@@ -47,9 +48,9 @@ def facts(keywords: Sequence[str], statement_ttl: float, transaction_ttl: float)
         2: pa.__version__,
         3: False,  # read-only
         4: True,  # SQL
-        5: False,  # Substrait
-        6: "",
-        7: "",
+        5: True,  # Substrait, and the versions that are read
+        6: "0.20.0",
+        7: ".".join(map(str, VERSION)),
         8: 1,  # transactions, no savepoints
         9: True,  # cancellation
         10: True,  # bulk ingestion

@@ -66,6 +66,12 @@ def outline(
     )
 
 
+def columns_of(cursor: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[str, str]]:
+    """The names and DuckDB types of what a SELECT without parameters yields. Raises duckdb.Error."""
+    names, types, *_ = cursor._bind(sql, with_writes=True)
+    return [(name, str(kind)) for name, kind in zip(names, types, strict=True)]
+
+
 def select_schema(cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Schema:
     """What a SELECT without parameters yields."""
     names, types, *_ = cursor._bind(sql, with_writes=True)

@@ -54,6 +54,13 @@ def test_pandas_and_polars_read_through_the_connection(connection: covey.Connect
     assert other["name"].to_list() == frame["name"].to_list()
 
 
+def test_a_plan_and_what_it_gives(connection: covey.Connection) -> None:
+    sql = ASKING.format(n=4) + " ORDER BY id"
+    plan = connection.substrait(sql)
+    with connection.cursor() as cursor:
+        assert cursor.execute(plan).fetchall() == fetch(connection, sql)
+
+
 def test_a_row_larger_than_the_drivers_limit(connection: covey.Connection) -> None:
     assert fetch(connection, "SELECT length(text) FROM (SELECT repeat('x', 20000000) AS text)") == [
         (20_000_000,)

@@ -10,6 +10,7 @@ import adbc_driver_flightsql.dbapi as dbapi
 import duckdb
 import pytest
 from support.hash_server import Host
+from support.plans import plan_of
 from support.serving import serve
 from support.sql import table
 from support.tpch import generate, generator, queries
@@ -47,6 +48,18 @@ def test_same_result(name: str, client: dbapi.Connection, duck: duckdb.DuckDBPyC
     assert found.num_rows == wanted.num_rows
     for column, mine, other in zip(found.schema.names, found.columns, wanted.columns, strict=True):
         assert all(map(_same, mine.to_pylist(), other.to_pylist())), column
+
+
+@pytest.mark.parametrize("name", queries())
+def test_same_result_from_the_plan(name: str, client: dbapi.Connection) -> None:
+    sql = queries()[name]
+    plan = plan_of(client, sql)
+    with client.cursor() as cursor:
+        cursor.execute(plan)
+        found = cursor.fetch_arrow_table()
+    assert found.schema == table(client, sql).schema
+    for mine, other in zip(found.columns, table(client, sql).columns, strict=True):
+        assert all(map(_same, mine.to_pylist(), other.to_pylist()))
 
 
 def _same(value: object, other: object) -> bool:

@@ -78,6 +78,16 @@ class Connection(dbapi.Connection):
         with self.own_cursor(f"{self.tag}.figures") as cursor:
             return latest_run(cursor, self.tag)
 
+    def substrait(self, sql: str) -> bytes:
+        """The Substrait plan of a query, which runs by `cursor.execute(plan)` here or wherever its tables are.
+
+        Raises ProgrammingError with what a plan has no room for.
+        """
+        with self.cursor() as cursor:
+            cursor.execute(f"EXPLAIN (FORMAT substrait) {sql}")
+            ((plan,),) = cursor.fetchall()
+        return bytes(plan)
+
     def own_cursor(self, tag: str | None = None) -> Cursor:
         """A cursor for the client's own statements; `tag`: what names them instead of the connection's tag."""
         return self.cursor(adbc_stmt_kwargs={**OWN_DIALECT, TAG_HEADER: tag or self.tag})

@@ -59,7 +59,7 @@ def categories(
             f"{site.function}(PROMPT('… {{0}} … {{1}} …', a, b), ['first', 'second'])",
             site.position,
         )
-    described = _described(given, site, unbound)
+    described = described_labels(given, site, unbound)
     task = options.get("task_description")
     said = _text(task) or "" if task is not None else ""
     shown = examples_of(options.get("examples"), tuple(described), site, unbound)
@@ -144,7 +144,7 @@ def _check_options(options: Mapping[str, exp.Expr], site: Site) -> None:
         raise BindError(f"the task_description of {site.function} must be a string literal", _at(task, site))
 
 
-def _described(node: exp.Expr, site: Site, unbound: bool) -> dict[str, str]:
+def described_labels(node: exp.Expr, site: Site, unbound: bool) -> dict[str, str]:
     """The labels with their descriptions, "" for none."""
     node = _bare(node)
     if unbound and isinstance(node, exp.Null):

@@ -117,7 +117,7 @@ def parse(scanned: Scan, literals: Sequence[str], dialect: str = "duckdb") -> St
 
 def parse_tree(scanned: Scan, literals: Sequence[str], dialect: str = "duckdb") -> exp.Expr | None:
     """The syntax tree of one statement of any kind; None where there is none."""
-    tokens = _substitute(scanned, literals)
+    tokens = substitute(scanned, literals)
     try:
         trees = Dialect.get_or_raise(dialect).parser().parse(tokens, scanned.sql)
     except SqlglotParseError as error:
@@ -375,7 +375,7 @@ def _check_statement(tokens: Sequence[Token], writes: bool) -> None:
             )
 
 
-def _substitute(scanned: Scan, literals: Sequence[str]) -> list[Token]:
+def substitute(scanned: Scan, literals: Sequence[str]) -> list[Token]:
     """The tokens with each placeholder replaced by those of its literal."""
     starts = {place.start: (place, text) for place, text in zip(scanned.placeholders, literals, strict=True)}
     tokens: list[Token] = []
