@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from covey_engine.prefill import attention, reference
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import OutOfDeviceMemory
-from covey_engine.prefill.lanes import Lanes, cut_chunk, even_bounds
+from covey_engine.prefill.lanes import Lanes, cut_chunk, even_bounds, needs
 from covey_engine.prefill.loader import open_runner
 from covey_engine.prefill.reference import ReferenceRunner
 from hypothesis import given, settings
@@ -129,15 +130,52 @@ def test_a_part_without_memory_fails_the_chunk_and_no_other(
     assert np.array_equal(runner.run(chunk), before)
 
 
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 1000), count=st.integers(1, 5))
+def test_a_part_needs_the_parts_whose_addresses_its_rows_see(seed: int, count: int) -> None:
+    for chunk in chunks(seed):
+        bounds = sorted(Random(seed).sample(range(1, len(chunk)), min(count, len(chunk) - 1)))
+        parts = cut_chunk(chunk, bounds)
+        expected = []
+        for number, part in enumerate(parts):
+            read = {address for *_, addresses in seen(part) for address in addresses}
+            others = (other for other, each in enumerate(parts) if read & set(each.kv_address.tolist()))
+            expected.append(tuple(other for other in others if other != number))
+        assert needs(parts) == tuple(expected)
+
+
+def test_a_part_waits_for_those_it_needs_and_no_other() -> None:
+    lanes = Lanes(3, lambda: None)
+    first, order = threading.Event(), []
+
+    def work(part: str, step: Callable[[], object]) -> str:
+        if part == "slow":
+            assert first.wait(60), "who needs nobody waited"
+        for _ in range(3):
+            order.append(part)
+            step()
+        if part == "free":
+            first.set()
+        return part
+
+    assert lanes.run(work, ("free", "slow", "needing"), ((), (), (1,))) == ["free", "slow", "needing"]
+    assert order.index("slow") > 2
+    for step in range(1, 3):
+        slow, needing = (
+            [n for n, part in enumerate(order) if part == which] for which in ("slow", "needing")
+        )
+        assert needing[step] > slow[step - 1], "it went on before the other's keys were there"
+
+
 def test_one_that_fails_releases_those_that_wait() -> None:
     lanes = Lanes(2, lambda: None)
 
-    def work(part: int, meet: Callable[[], object]) -> int:
+    def work(part: int, step: Callable[[], object]) -> int:
         if part:
             raise ValueError("part 1")
-        meet()
-        raise AssertionError("met nobody")
+        step()
+        raise AssertionError("went on without what it needs")
 
     with pytest.raises(ValueError, match="part 1"):
-        lanes.run(work, (0, 1))
-    assert lanes.run(lambda part, meet: (meet(), part)[1], (5, 6)) == [5, 6]
+        lanes.run(work, (0, 1), ((1,), ()))
+    assert lanes.run(lambda part, step: (step(), part)[1], (5, 6), ((1,), (0,))) == [5, 6]

@@ -1,7 +1,8 @@
 """A chunk goes in, parts of it that threads compute side by side come out; and the threads that do; torch-free.
 
 Libraries that split every product among threads wait for the slowest at the end of each; threads that take whole rows
-through a layer wait once a layer.
+through a layer wait once a layer, and only for those whose keys they read. Keys stand before the rows that read them,
+so the first never waits, and what one is slower by in some layer it can make up for in another.
 """
 
 from __future__ import annotations
@@ -66,34 +67,88 @@ def _clipped(spans: NDArray[np.int64], first: int, stop: int) -> tuple[NDArray[n
     return found, start - spans[:, 0]
 
 
+def needs(parts: Sequence[Chunk]) -> tuple[tuple[int, ...], ...]:
+    """Of every part, the other parts whose keys it reads."""
+    written = [np.sort(part.kv_address) for part in parts]
+    return tuple(
+        tuple(other for other, address in enumerate(written) if other != number and _reads(part, address))
+        for number, part in enumerate(parts)
+    )
+
+
+def _reads(part: Chunk, address: NDArray[np.int64]) -> bool:
+    first, keys = part.contexts[:, 2], part.contexts[:, 3]
+    return bool((np.searchsorted(address, first) < np.searchsorted(address, first + keys)).any())
+
+
 class Lanes:
-    """Threads that work side by side and meet at `meet`. prepare: what each does first, once."""
+    """Threads that work side by side. prepare: what each does first, once."""
 
     def __init__(self, count: int, prepare: Callable[[], None]) -> None:
         self.count = count
         self._pool = ThreadPoolExecutor(count, "prefill lane", prepare)
 
     def run(
-        self, work: Callable[[Part, Callable[[], object]], Result], parts: Sequence[Part]
+        self,
+        work: Callable[[Part, Callable[[], object]], Result],
+        parts: Sequence[Part],
+        needs: Sequence[Sequence[int]],
     ) -> list[Result]:
-        """Results of work(part, meet), one thread a part; `meet` returns once all called it. Raises what one did."""
-        assert len(parts) <= self.count, "every part needs a thread, or they never meet"
-        barrier = threading.Barrier(len(parts))
-        failed: list[BaseException] = []
+        """Results of work(part, step), one thread a part. Raises what one did.
 
-        def do(part: Part) -> Result | None:
+        `step` returns once every part that this one needs, by number, has called it as often.
+        """
+        assert len(parts) <= self.count, "every part needs a thread, or others wait for it for ever"
+        steps = _Steps(needs)
+
+        def do(number: int) -> Result | None:
             try:
-                return work(part, barrier.wait)
-            except threading.BrokenBarrierError:
+                return work(parts[number], lambda: steps.take(number))
+            except _Abandoned:
                 return None
             except BaseException as error:
                 # Its frames would keep what the part has allocated.
                 traceback.clear_frames(error.__traceback__)
-                failed.append(error)
-                barrier.abort()
+                steps.fail(error)
                 return None
 
-        found = list(self._pool.map(do, parts))
-        if failed:
-            raise failed[0]
+        found = list(self._pool.map(do, range(len(parts))))
+        steps.check()
         return [each for each in found if each is not None]
+
+
+class _Abandoned(Exception):
+    """Another part has failed."""
+
+
+class _Steps:
+    """How many steps each part has taken."""
+
+    def __init__(self, needs: Sequence[Sequence[int]]) -> None:
+        self._needs = needs
+        self._taken = [0] * len(needs)
+        self._failed: BaseException | None = None
+        self._changed = threading.Condition()
+
+    def take(self, part: int) -> None:
+        """Take a step, then wait for those that the part needs."""
+        with self._changed:
+            self._taken[part] += 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._failed is not None or self._ready(part))
+            if self._failed is not None:
+                raise _Abandoned
+
+    def fail(self, error: BaseException) -> None:
+        """Release all that wait, and those that come to wait."""
+        with self._changed:
+            self._failed = self._failed or error
+            self._changed.notify_all()
+
+    def check(self) -> None:
+        """Raises the first failure."""
+        if self._failed is not None:
+            raise self._failed
+
+    def _ready(self, part: int) -> bool:
+        return all(self._taken[other] >= self._taken[part] for other in self._needs[part])

@@ -15,7 +15,7 @@ from covey_engine.prefill.api import EngineInfo
 from covey_engine.prefill.attention import Arena, ChunkAttention
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
-from covey_engine.prefill.lanes import Lanes, cut_chunk, even_bounds
+from covey_engine.prefill.lanes import Lanes, cut_chunk, even_bounds, needs
 from covey_engine.prefill.models.head import CutHead
 from covey_engine.prefill.models.model import Model
 from covey_engine.prefill.plan import plan_chunk
@@ -78,7 +78,7 @@ class ReferenceRunner:
             found = [self._pass(chunk)]
         else:
             parts = cut_chunk(chunk, even_bounds(chunk, self._lanes.count, self._row_keys))
-            found = self._lanes.run(self._pass, parts)
+            found = self._lanes.run(self._pass, parts, needs(parts))
         for part, (_, bad) in zip(parts, found, strict=True):
             self._arena.settle(part.kv_address, bad)
         by_part = np.concatenate([logits for logits, _ in found])
