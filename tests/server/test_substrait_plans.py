@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import adbc_driver_flightsql.dbapi as dbapi
 import adbc_driver_manager
 import pytest
-from conftest import Connect
 from support.hash_server import Host
 from support.plans import call, column, number, plan_bytes, plan_of, table
 from support.sql import rows, run
@@ -86,7 +85,7 @@ def test_a_plan_in_partitions(connection: dbapi.Connection) -> None:
     assert found == [("bee",)]
 
 
-def test_a_plan_sees_its_transaction(connect: Connect) -> None:
+def test_a_plan_sees_its_transaction(connect: Callable[..., dbapi.Connection]) -> None:
     connection = connect(autocommit=False)
     run(connection, "CREATE TABLE drafts (id INTEGER)")
     run(connection, "INSERT INTO drafts VALUES (7)")
