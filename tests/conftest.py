@@ -1,4 +1,4 @@
-"""What all tests share: the masked emails, and Triton's interpreter where there is no GPU."""
+"""What all tests share: the masked emails, a law for all schedulers, and Triton's interpreter where there is no GPU."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 # Triton reads this when it is first imported, and transformers may be the first to do so.
 if not Path("/dev/nvidiactl").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def law_of_conservation() -> None:
+    """Whatever a test's scheduler does, free + resident + reserved = total after it."""
+    from support.lawful import obey
+
+    obey()
 
 
 @pytest.fixture(scope="session")

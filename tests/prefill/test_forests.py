@@ -1,4 +1,7 @@
-"""Random forests of work orders over a fake runner: every answer, every token counted, the law after every step."""
+"""Random forests of work orders over a fake runner: every answer, and every token counted.
+
+That free + resident + reserved = total is asserted after every step, as in all tests: `support.lawful`.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,24 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from covey_engine.prefill.api import Figures, YesNo
+from covey_engine.prefill.api import Figures
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.readout import Head
 from covey_engine.prefill.scheduling.orders import Limits
 from covey_engine.prefill.scheduling.scheduler import Scheduler
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.fake_runner import FakeRunner, plain_margin
+from support.fake_runner import FakeRunner
 from support.forests import Expected, Forest, build_forest, check_end, expect, forests
+
+
+def agree(found: float | list[float], due: float | list[float]) -> bool:
+    """Whether a margin, or each of an item's scores, is what was due."""
+    if not isinstance(found, list) or not isinstance(due, list):
+        assert not isinstance(found, list)
+        assert not isinstance(due, list)
+        return abs(found - due) <= 1e-4
+    return all(abs(a - b) <= 1e-4 for a, b in zip(found, due, strict=True))
 
 
 def run(forest: Forest, expected: Expected) -> Figures:
@@ -56,7 +68,6 @@ def play(forest: Forest, expected: Expected) -> tuple[list[Figures], set[tuple[i
     while True:
         runner.set_answer_tokens(*scheduler.head)
         chunk = scheduler.schedule()
-        scheduler.check()
         if chunk is None:
             break
         reports = scheduler.settle(runner.run(chunk), 1.0)
@@ -65,11 +76,10 @@ def play(forest: Forest, expected: Expected) -> tuple[list[Figures], set[tuple[i
             for answers in report.answers:
                 for item, value in zip(answers.items.tolist(), answers.values.tolist(), strict=True):
                     name = (orders[report.ticket], answers.ask, item)
-                    assert missing.pop(name) == pytest.approx(value, abs=1e-4)
+                    assert agree(value, missing.pop(name))
             assert report.progress.tokens_to_come >= 0
             if report.finished:
                 figures[orders[report.ticket]] = report.figures
-        scheduler.check()
     assert not scheduler.running
     assert scheduler.arena.free == scheduler.arena.total
     total = sum(figures, Figures())
@@ -146,7 +156,6 @@ def disturb(forest: Forest, expected: Expected, random: Random) -> None:
             runner.forget([0], [forest.arena])
         finished.update(report.ticket for report in scheduler.finish_empty())
         chunk = scheduler.schedule() if len(flying) < random.randint(1, 2) else None
-        scheduler.check()
         if chunk is not None:
             flying.append((chunk, scheduler.head))
         elif flying:
@@ -157,10 +166,9 @@ def disturb(forest: Forest, expected: Expected, random: Random) -> None:
                 for answers in report.answers:
                     for item, value in zip(answers.items.tolist(), answers.values.tolist(), strict=True):
                         due = missing.pop((orders[report.ticket], answers.ask, item))
-                        assert value == pytest.approx(due, abs=1e-4)
+                        assert agree(value, due)
                 if report.finished:
                     finished.add(report.ticket)
-            scheduler.check()
         else:
             assert not scheduler.running, "orders run, but no chunk of theirs can"
     assert scheduler.arena.free == scheduler.arena.total
@@ -208,9 +216,3 @@ def test_what_is_not_dropped_is_answered_whatever_happens_to_the_others(forest: 
 def test_forests_that_failed_once(seed: int, size: int, arena: int, chunk: int) -> None:
     forest = replace(build_forest(seed, size, roomy=False), arena=arena, chunk=chunk)
     run(forest, expect(forest.orders, forest.columns))
-
-
-@pytest.mark.parametrize("tokens", [(1, 2), (2, 1, 3), (1, 2, 4), (5, 2, 3), (1, 2, 3, 3)])
-def test_an_answer_depends_on_every_token_of_the_prompt(tokens: tuple[int, ...]) -> None:
-    readout = YesNo((3,), (4,))
-    assert plain_margin(tokens, readout) != plain_margin((1, 2, 3), readout)

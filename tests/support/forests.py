@@ -93,8 +93,12 @@ def tokens_of(key: tuple[object, ...], columns: dict[str, MemoryColumn]) -> tupl
     return tuple(columns[key[1]].tokens(key[2]).tolist())  # type: ignore[index,arg-type]
 
 
-class _Seen(dict[tuple[object, ...], int]):
-    """Prefixes of prompts, and of each whether a pair's use was the first."""
+class _Seen:
+    """Prefixes of prompts by number, the empty one's is 0; and of each whether its first use was a pair's."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[tuple[int, object], int] = {}
+        self.by_pair = [False]
 
 
 @dataclass
@@ -227,16 +231,17 @@ def _count(
 
 def _note(seen: _Seen, symbols: Sequence[tuple[object, int, bool]]) -> tuple[int, int]:
     """Note a prompt; the tokens of its prefixes that are new, and those that may be computed again."""
-    prefix: tuple[object, ...] = ()
-    fresh = slack = 0
+    prefix = fresh = slack = 0
     for symbol, tokens, fixed in symbols:
-        prefix = (*prefix, symbol)
-        if prefix not in seen:
+        number = seen.numbers.get((prefix, symbol))
+        if number is None:
             fresh += tokens
             # A first use by a pair hides nothing from the uses after it but its own computation.
-            seen[prefix] = int(not fixed)
-        elif not fixed or seen[prefix]:
+            number = seen.numbers[prefix, symbol] = len(seen.by_pair)
+            seen.by_pair.append(not fixed)
+        elif not fixed or seen.by_pair[number]:
             slack += tokens
+        prefix = number
     return fresh, slack
 
 
@@ -261,7 +266,8 @@ def build_forest(seed: int, size: int, roomy: bool, early: bool = False, alike: 
     lengths = [length for order in orders for length in _lengths(order, columns)]
     longest = max([1, *lengths])
     # Large forests in tiny chunks would take minutes; small ones have those.
-    chunk = max(random.randint(1, random.choice((4, 20, 60))), sum(lengths) // 120)
+    most = 120 if random.random() < 0.1 else 30
+    chunk = max(random.randint(1, random.choice((4, 20, 60))), sum(lengths) // most)
     room = 100_000 if roomy else random.randint(0, 3) * random.randint(0, longest)
     return Forest(orders, columns, chunk + longest + room, chunk, alike)
 
@@ -336,9 +342,17 @@ def _labels(random: Random, size: int) -> Labels:
 
 def _lengths(order: WorkOrder, columns: dict[str, MemoryColumn]) -> Iterator[int]:
     """The tokens of each prompt that an order may ask."""
-    for _, anchor, partner in items(order):
-        for ask in range(len(order.asks)):
-            readout = order.asks[ask].readout
-            label = max(map(len, readout.labels)) - 1 if isinstance(readout, Labels) else 0
-            keys = path(order, ask, anchor, partner)
-            yield label + sum(len(tokens_of(key, columns)) for key in keys)
+    ours, theirs = (
+        [columns[argument.column].lengths[argument.slots].tolist() for argument in side]
+        for side in (order.anchors, order.partners)
+    )
+    every = list(items(order))
+    for ask in order.asks:
+        parts = order.prefix + ask.suffix
+        fixed = sum(len(part.tokens) for part in parts if isinstance(part, Literal))
+        if isinstance(ask.readout, Labels):
+            fixed += max(map(len, ask.readout.labels)) - 1
+        anchors = [ours[part.argument] for part in parts if isinstance(part, Anchor)]
+        partners = [theirs[part.argument] for part in parts if isinstance(part, Partner)]
+        for _, a, p in every:
+            yield fixed + sum(lengths[a] for lengths in anchors) + sum(lengths[p] for lengths in partners)

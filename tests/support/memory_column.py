@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
-from covey_storage.ordering import Order, sort_texts
+from covey_storage.ordering import Order
 from numpy.typing import NDArray
 
 
@@ -43,7 +44,16 @@ class MemoryColumn:
 
     @property
     def order(self) -> Order:
-        return sort_texts(self, np.arange(len(self), dtype=np.int32))
+        texts = [self.tokens(slot).tolist() for slot in range(len(self))]
+        slots = sorted(range(len(texts)), key=texts.__getitem__)
+        common = [_alike(texts[a], texts[b]) for a, b in pairwise(slots)]
+        return Order(np.array(slots, np.int32), np.array([0, *common], np.int32)[: len(slots)])
 
     def refresh(self) -> None:
         pass
+
+
+def _alike(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.scheduling.compiled import Ints, IntsOut, kernel
+from covey_engine.prefill.scheduling.compiled import Flags, Ints, IntsOut, kernel
 
 
 class Arena:
@@ -55,15 +55,13 @@ class Arena:
 
     def check(self, starts: Ints, lengths: Ints, reserved: NDArray[np.bool_]) -> None:
         """Assert the law for the ranges in use (those of `reserved` are reserved, the others resident)."""
-        solid = lengths > 0
-        begins = np.sort(np.concatenate([starts[solid], self._starts]))
-        ends = np.sort(np.concatenate([starts[solid] + lengths[solid], self._ends]))
-        free = int((self._ends - self._starts).sum())
-        waiting = int(lengths[reserved].sum())
-        resident = int(lengths[~reserved].sum())
-        assert free == self.free
-        assert free + resident + waiting == self.total, (free, resident, waiting, self.total)
-        assert (begins[1:] == ends[:-1]).all(), "ranges overlap or leave a gap"
+        fault, free, resident, waiting = _examine(
+            self._starts, self._ends, starts, lengths, reserved, self.first, self.first + self.total
+        )
+        assert free == self.free, f"{free} addresses are free, {self.free} were counted"
+        law = f"{free} free + {resident} resident + {waiting} reserved addresses of {self.total}"
+        assert free + resident + waiting == self.total, law
+        assert not fault, "ranges overlap, leave a gap or are outside"
 
 
 @kernel
@@ -135,3 +133,32 @@ def _release(
             merged[count], merged_ends[count] = begin, end
             count += 1
     return merged[:count], merged_ends[:count], given
+
+
+@kernel
+def _examine(
+    starts: Ints, ends: Ints, begins: Ints, lengths: Ints, reserved: Flags, first: int, stop: int
+) -> tuple[bool, int, int, int]:
+    """Whether the free ranges and those in use are not one after another; free, resident and reserved addresses."""
+    free = resident = waiting = hole = 0
+    order, at, fault = np.argsort(begins, kind="mergesort"), first, False
+    for n in order:
+        if reserved[n]:
+            waiting += lengths[n]
+        else:
+            resident += lengths[n]
+        if lengths[n] == 0:
+            continue
+        while hole < len(starts) and starts[hole] < begins[n]:
+            fault = fault or starts[hole] != at
+            at = ends[hole]
+            hole += 1
+        fault = fault or begins[n] != at or lengths[n] < 0
+        at = begins[n] + lengths[n]
+    for n in range(hole, len(starts)):
+        fault = fault or starts[n] != at
+        at = ends[n]
+    for n in range(len(starts)):
+        fault = fault or starts[n] >= ends[n]
+        free += ends[n] - starts[n]
+    return fault or at != stop, free, resident, waiting

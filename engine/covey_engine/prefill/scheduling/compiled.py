@@ -28,6 +28,8 @@ TokensOut = NDArray[np.int32]
 FlagsOut = NDArray[np.bool_]
 FloatsOut = NDArray[np.float32]
 TableOut = NDArray[np.int64]
+BytesOut = NDArray[np.int8]
+FloatTableOut = NDArray[np.float32]
 
 
 def _array(dtype: Any, dimensions: int, readonly: bool) -> Any:
@@ -47,6 +49,8 @@ _TYPES = {
     "FlagsOut": _array(types.boolean, 1, False),
     "FloatsOut": _array(types.float32, 1, False),
     "TableOut": _array(types.int64, 2, False),
+    "BytesOut": _array(types.int8, 1, False),
+    "FloatTableOut": _array(types.float32, 2, False),
 }
 
 _Kernel = TypeVar("_Kernel", bound=Callable[..., Any])

@@ -16,12 +16,13 @@ class Groups:
 
     Three forms, by what the rows allow: every row a group of its own, in ascending order (nothing is stored);
     groups of neighbouring rows (their starts); anything else (a group number per row). Outside, groups are numbers.
+    parent: the groups by all columns but the last; slots: that one, None where there are no columns.
     """
 
     def __init__(self, rows: int, parent: Groups | None = None, slots: Slots | None = None) -> None:
         self.rows = rows
-        self._parent = parent
-        self._slots: Slots | None = None
+        self.parent = parent
+        self.slots: Slots | None = None
         self._codes: NDArray[np.int64] | NDArray[np.int32] | None = None
         self._numbers: NDArray[np.int32] | None = None
         self.starts: Ints | None = None
@@ -30,7 +31,7 @@ class Groups:
             self.count = 1
             self.starts = np.zeros(1, np.int64)
             return
-        self._slots = slots
+        self.slots = slots
         if parent.single:
             self.count, self.single = rows, True
             return
@@ -64,18 +65,18 @@ class Groups:
 
     def find(self, columns: Sequence[Slots]) -> Ints:
         """The group with these slots, column by column; -1 where there is none."""
-        if self._parent is None:
+        if self.parent is None:
             size = len(columns[0]) if columns else 1
             return np.zeros(size, np.int64) if self.rows else np.full(size, -1)
-        above = self._parent.find(columns[:-1]) if len(columns) > 1 else None
+        above = self.parent.find(columns[:-1]) if len(columns) > 1 else None
         slots = columns[-1]
-        assert self._slots is not None
+        assert self.slots is not None
         if self.rows == 0:
             return np.full(len(slots), -1)
         if self._codes is None:
             assert above is not None
-            return np.where((above >= 0) & (self._slots[above] == slots), above, -1)
-        codes = slots if above is None or self._parent.count == 1 else (above << 32) + slots
+            return np.where((above >= 0) & (self.slots[above] == slots), above, -1)
+        codes = slots if above is None or self.parent.count == 1 else (above << 32) + slots
         places = self._codes.searchsorted(codes)
         places[self._codes.take(places, mode="clip") != codes] = -1
         if above is not None:

@@ -6,7 +6,6 @@ one kind differ in the slots of its columns only, so orders meet in the prefix t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,19 +64,12 @@ class Kind:
 
 
 class Kinds:
-    """All kinds that running orders use."""
+    """All kinds that running orders use, in `each` by number."""
 
     def __init__(self) -> None:
         self.root = Kind(0, None, (), None)
+        self.each = {0: self.root}
         self._made = 0
-
-    def each(self) -> Iterator[Kind]:
-        """Each of them."""
-        found = [self.root]
-        while found:
-            kind = found.pop()
-            found += kind.children.values()
-            yield kind
 
     def acquire(self, parent: Kind, symbol: Symbol, column: Column | None) -> Kind:
         """The kind of `parent` with one more segment; counts one more user of it."""
@@ -85,6 +77,7 @@ class Kinds:
         if kind is None:
             self._made += 1
             kind = parent.children[symbol] = Kind(self._made, parent, symbol, column)
+            self.each[kind.id] = kind
         kind.references += 1
         return kind
 
@@ -93,4 +86,4 @@ class Kinds:
         kind.references -= 1
         if kind.references == 0:
             assert kind.parent is not None
-            del kind.parent.children[kind.symbol]
+            del kind.parent.children[kind.symbol], self.each[kind.id]

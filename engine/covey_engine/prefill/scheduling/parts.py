@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,13 +41,17 @@ class _InOrder:
 
 
 class TokenColumn:
-    """Every token as a text of its own."""
+    """Every token as a text of its own.
+
+    order: the empty text, then the tokens. stretches: one, token n stands at place n.
+    """
 
     def __init__(self) -> None:
         self.lengths = np.ones(_MOST, np.int32)
         self.lengths[0] = 0
-        self._begins = np.arange(-1, _MOST - 1)
         self._tokens = np.arange(_MOST, dtype=np.int32)
+        self.order = _InOrder(self._tokens, np.broadcast_to(np.int32(0), _MOST))
+        self.stretches = ((0, np.arange(-1, _MOST - 1), self._tokens),)
 
     def __len__(self) -> int:
         return _MOST
@@ -55,23 +60,18 @@ class TokenColumn:
         """The token of one slot, or none."""
         return self._tokens[max(slot - 1, 0) : slot]
 
-    @property
-    def stretches(self) -> list[tuple[int, NDArray[np.int64], NDArray[np.int32]]]:
-        """One: token n stands at place n."""
-        return [(0, self._begins, self._tokens)]
-
-    @property
-    def order(self) -> _InOrder:
-        """The empty text, then the tokens."""
-        return _InOrder(np.arange(_MOST, dtype=np.int32), np.zeros(_MOST, np.int32))
-
     def refresh(self) -> None:
         """Nothing is ever appended."""
 
 
 def with_tokens(open_column: Callable[[str], StoredColumn]) -> Callable[[str], StoredColumn]:
     """How columns are opened, the one of all tokens among them."""
-    return lambda folder: TokenColumn() if folder == TOKENS else open_column(folder)
+    return lambda folder: _all_tokens() if folder == TOKENS else open_column(folder)
+
+
+@cache
+def _all_tokens() -> TokenColumn:
+    return TokenColumn()
 
 
 def prepare_parts(order: WorkOrder, columns: Columns, limits: Limits) -> Parts:

@@ -19,6 +19,7 @@ from covey_engine.prefill.readout import Head, head_of
 from covey_engine.prefill.scheduling.arena import Arena
 from covey_engine.prefill.scheduling.batches import Batch
 from covey_engine.prefill.scheduling.compiled import compile_kernels
+from covey_engine.prefill.scheduling.conservation import check
 from covey_engine.prefill.scheduling.draw import Draft, Drawer
 from covey_engine.prefill.scheduling.eviction import make_room
 from covey_engine.prefill.scheduling.flights import Flight, launch, restore
@@ -189,7 +190,7 @@ class Scheduler:
 
     def check(self) -> None:
         """Assert the law of conservation; for tests, after every step."""
-        self._tree.check(self._kinds.each())
+        check(self._tree, self._kinds.each)
 
     def _land_nothing(self) -> None:
         """All items that are under way go back to where they were; all KV is dropped."""

@@ -8,7 +8,6 @@ never nodes here. Node 0 is the empty prompt.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from itertools import repeat
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from covey_engine.prefill.scheduling.claims import Claim, find
 from covey_engine.prefill.scheduling.compiled import Flags, Ints, IntsOut, kernel
 from covey_engine.prefill.scheduling.groups import Slots
 from covey_engine.prefill.scheduling.kinds import Kind
-from covey_engine.prefill.scheduling.names import Names, kinds_of, names_of
+from covey_engine.prefill.scheduling.names import Names, names_of
 
 Nodes = Ints
 """Node numbers, int64."""
@@ -46,6 +45,7 @@ class Tree:
     holds: items that hold it, -1 for a number that is not in use; waiting: those of them whose answer is not known;
     children: nodes under it. Nodes that do not depend on a partner have a name, others only their items can find. By
     name: name; slots: [column segments, nodes] its slots; claimed: whether somebody may want it, see `claimants`.
+    numbers: the first `spare` are not in use.
     """
 
     def __init__(self, arena: Arena) -> None:
@@ -68,9 +68,8 @@ class Tree:
         self.claimed = np.zeros(256, np.bool_)
         self.claimants: dict[int, list[tuple[Claim, int]]] = {}
         self.holds[1:] = _UNUSED
-        # The first `_spare` are numbers not in use.
-        self._numbers = np.arange(255, -1, -1)
-        self._spare = 255
+        self.numbers = np.arange(255, -1, -1)
+        self.spare = 255
 
     def add(
         self,
@@ -87,10 +86,10 @@ class Tree:
 
         above: each node's parent in the forest, or -1 where that is `start`. The deepest tree node at or above each.
         """
-        while self._spare < len(above):
+        while self.spare < len(above):
             self._grow()
         found = np.empty(len(above), np.int64)
-        self._spare = _add(
+        self.spare = _add(
             above,
             start,
             address,
@@ -99,8 +98,8 @@ class Tree:
             level,
             offset,
             stays,
-            self._numbers,
-            self._spare,
+            self.numbers,
+            self.spare,
             found,
             self.parent,
             self.address,
@@ -169,14 +168,14 @@ class Tree:
 
     def prune(self, nodes: Nodes) -> None:
         """Free those of the nodes that nobody keeps, and then their parents likewise."""
-        before = self._spare
+        before = self.spare
         while len(nodes):
-            self._spare, claimed = _prune(
-                nodes, self.parent, self.holds, self.children, self.claimed, self._numbers, self._spare
+            self.spare, claimed = _prune(
+                nodes, self.parent, self.holds, self.children, self.claimed, self.numbers, self.spare
             )
             nodes = np.array([n for n in set(claimed.tolist()) if not self._wanted(n)], np.int64)
             self._forget(nodes)
-        self._clear(self._numbers[before : self._spare])
+        self._clear(self.numbers[before : self.spare])
 
     def sweep(self, kinds: Collection[Kind]) -> None:
         """Free the nodes of some kinds that were kept for claims which are gone."""
@@ -196,40 +195,13 @@ class Tree:
         np.add.at(self.waiting, parents, self.waiting[nodes])
         np.subtract.at(self.children, parents, 1)
         self.holds[nodes] = _UNUSED
-        self._numbers[self._spare : self._spare + len(nodes)] = nodes
-        self._spare += len(nodes)
+        self.numbers[self.spare : self.spare + len(nodes)] = nodes
+        self.spare += len(nodes)
         self._clear(nodes)
 
     def used(self) -> Nodes:
         """All nodes."""
         return (self.holds[1:] >= 0).nonzero()[0] + 1
-
-    def check(self, kinds: Iterable[Kind]) -> None:
-        """Assert that nodes and arena agree: free + resident + reserved = total. kinds: all there are."""
-        nodes = self.used()
-        wanted, sure = np.zeros((2, len(self.parent)), np.bool_)
-        named = nodes[self.name[nodes] > 0]
-        of, found, due = kinds_of(self.name[named]), 0, set[tuple[int, int, int]]()
-        for kind in kinds:
-            theirs = named[of == kind.id]
-            found += len(theirs)
-            for claim in kind.claims if len(theirs) else ():
-                groups = find(claim, self._columns(kind, theirs), len(theirs))
-                wants = claim.wants(groups)
-                wanted[theirs[wants]] = True
-                sure[theirs[wants]] |= claim.sure
-                due.update(zip(theirs[wants].tolist(), repeat(id(claim)), groups[wants].tolist()))
-        assert found == len(named), "a node of a kind that nobody uses"
-        promised = [(node, claim, group) for node, some in self.claimants.items() for claim, group in some]
-        assert due == {(node, id(claim), group) for node, claim, group in promised if claim.wants_one(group)}
-        assert sorted(self.claimants) == nodes[self.claimed[nodes]].tolist()
-        reserved = (self.holds[nodes] == self.waiting[nodes]) & ((self.holds[nodes] > 0) | wanted[nodes])
-        self.arena.check(self.address[nodes], self.length[nodes], reserved & ~sure[nodes])
-        kept = (self.holds[nodes] > 0) | (self.children[nodes] > 0)
-        assert (kept | wanted[nodes]).all(), "kept for nobody"
-        assert len(self.parent) == 1 + len(nodes) + self._spare
-        counts = np.bincount(self.parent[nodes], minlength=len(self.parent))
-        assert (counts[nodes] == self.children[nodes]).all()
 
     def _wanted(self, node: int) -> bool:
         return any(claim.wants_one(group) for claim, group in self.claimants[node])
@@ -261,8 +233,8 @@ class Tree:
         self.claimed = np.concatenate([self.claimed, np.zeros(size, np.bool_)])
         self.holds[size:] = _UNUSED
         new = np.arange(2 * size - 1, size - 1, -1)
-        self._numbers = np.concatenate([new, self._numbers])
-        self._spare += size
+        self.numbers = np.concatenate([new, self.numbers])
+        self.spare += size
 
 
 @kernel
