@@ -25,6 +25,7 @@ from covey_planner.explaining.as_text import write_text
 from covey_planner.explaining.report import Report
 from covey_planner.explaining.trace import Trace
 from covey_planner.language import foreign
+from covey_planner.language.constants import select_in_values
 from covey_planner.language.explained import Explain
 from covey_planner.language.multi import ask_each_label
 from covey_planner.language.parameters import infer_types, literals, parameter_keys, placeholder_scan
@@ -157,6 +158,7 @@ def _plan(
     )
     around = take_off(scanned, texts, options.dialect)
     statement = ask_each_label(around.statement)
+    select_in_values(statement)
     scanned = statement.scan
     if options.dialect == "duckdb":
         described = describe_text(scanned, around.texts) if around.yields else ""

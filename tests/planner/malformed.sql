@@ -178,20 +178,20 @@ SELECT id FROM tickets WHERE note = 'x' OR NOT AI_SCORE('a?', body)
 SELECT AI_SCORE(body) FROM tickets
 -> BindError: the question of AI_SCORE must be a string literal: AI_SCORE('question', column) or AI_SCORE(PROMPT('… {0} …', column)) (line 1:17)
 
-SELECT t.id FROM tickets t FULL JOIN products p ON AI_FILTER(PROMPT('{0} {1}', t.body, p.name))
--> Unsupported: an AI call in the ON of a FULL join is not supported yet (line 1:52)
+SELECT t.id FROM tickets t FULL JOIN products p ON AI_FILTER('a?', t.body || p.name)
+-> Unsupported: argument 0 of an AI call in ON beside a RIGHT or FULL join reads both sides, or a query around: give each side an argument of its own, or compute it in a subquery of FROM (line 1:52)
 
 SELECT t.id FROM tickets t ASOF JOIN products p ON t.id >= p.id AND AI_FILTER('a?', t.body)
--> Unsupported: an AI call in the ON of a ASOF join is not supported yet (line 1:54)
+-> Unsupported: an AI call in ON of an ASOF join is not supported: ask about either side in a subquery of FROM (line 1:54)
 
 SELECT id FROM tickets LIMIT CASE WHEN AI_FILTER('a?', 'b') THEN 1 ELSE 2 END
 -> Unsupported: an AI call in LIMIT of SELECT is not supported (line 1:40)
 
 COPY (SELECT id FROM tickets WHERE AI_FILTER('a?', body)) TO 'x.csv'
--> Unsupported: COPY with an AI call is not supported; only queries are (line 1:1)
+-> Unsupported: COPY with an AI call is not supported; only queries are (line 1:36)
 
 CREATE MACRO f(x) AS AI_FILTER('a?', x)
--> Unsupported: CREATE with an AI call is not supported; only queries are (line 1:1)
+-> Unsupported: CREATE MACRO with an AI call is not supported; only queries are (line 1:22)
 
 SELECT 1 WHERE AI_FILTER('a?', 'b'); SELECT 2
 -> Unsupported: an AI statement stands alone: send one statement at a time (line 1:36)
@@ -227,19 +227,19 @@ SELECT id FROM tickets, tickets WHERE AI_FILTER('a?', body)
 -> BindError: two members of FROM are called 'tickets': give one an alias (line 1:25)
 
 WITH RECURSIVE r AS (SELECT id FROM tickets UNION SELECT id FROM r WHERE AI_FILTER('a?', 'x')) SELECT * FROM r
--> Unsupported: an AI call in a recursive CTE is not supported yet (line 1:29)
+-> Unsupported: an AI call in the recursive part of a CTE is not supported, as whom it is about depends on its own answers: ask before, WITH RECURSIVE answers AS (SELECT …, AI_FILTER(…) AS answer FROM …), and join them (line 1:74)
 
 SELECT id FROM tickets UNION SELECT id FROM products ORDER BY AI_FILTER('a?', id)
--> Unsupported: an AI call in ORDER of a set operation is not supported (line 1:63)
+-> Unsupported: an AI call in ORDER of a set operation is not supported: put that into a derived table (line 1:63)
 
 SELECT list_filter(tags, lambda x: AI_FILTER('a?', x)) FROM tickets
--> Unsupported: AI_FILTER inside a lambda is not supported (line 1:36)
+-> Unsupported: AI_FILTER inside a lambda is not supported: ask about the list's values as rows, FROM t, UNNEST(t.list) AS u(value) WHERE AI_FILTER('…', u.value) (line 1:36)
 
 SELECT id FROM tickets t, LATERAL (SELECT 1 WHERE AI_FILTER('a?', t.body)) l
--> Unsupported: an AI call at this place in FROM is not supported (line 1:43)
+-> Unsupported: an AI call in a member of FROM of this kind is not supported (line 1:51)
 
 SELECT id FROM range(CASE WHEN AI_FILTER('a?', 'x') THEN 3 END) r(id)
--> Unsupported: an AI call at this place in FROM is not supported (line 1:16)
+-> Unsupported: an AI call in an argument of a table function is not supported (line 1:32)
 
 EXPLAIN (FORMAT html) SELECT id FROM tickets WHERE AI_FILTER('a?', body)
 -> Unsupported: EXPLAIN of an AI statement takes ANALYZE, VERBOSE and FORMAT text or json, not 'FORMAT html'
@@ -250,11 +250,11 @@ EXPLAIN (ANALYZE, costs off) SELECT id FROM tickets WHERE AI_FILTER('a?', body)
 SELECT id FROM tickets t JOIN products p USING (nosuch) WHERE AI_FILTER('a?', body)
 -> BindError: USING: column 'nosuch' is not on both sides (line 1:31)
 
-VALUES (AI_FILTER('a?', 'x'))
--> Unsupported: an AI call in VALUES is not supported (line 1:1)
+INSERT INTO products VALUES (1, DEFAULT, AI_FILTER('a?', 'x'))
+-> Unsupported: DEFAULT beside an AI call in VALUES is not supported: leave the column out, or write its value (line 1:42)
 
 PIVOT tickets ON product USING count(AI_FILTER('a?', body))
--> Unsupported: PIVOT with an AI call is not supported; only queries are (line 1:1)
+-> Unsupported: an AI call in PIVOT is not supported: write SELECT * FROM (SELECT …, AI_FILTER(…) AS answer FROM …) PIVOT (… FOR answer IN (…)) (line 1:38)
 
 SELECT id FROM tickets WHERE AI_FILTER('a?', *)
 -> Unsupported: * in argument 0 of AI_FILTER is not supported; compute it in a subquery first (line 1:46)

@@ -129,15 +129,15 @@ def test_parameters_stand_anywhere(fresh: Fresh) -> None:
     ("sql", "message"),
     [
         (
-            "INSERT INTO products VALUES (1, 'a', 'b', AI_FILTER('q', 'x'))",
-            "an AI call in VALUES is not supported",
+            "INSERT INTO products VALUES (1, DEFAULT, 'b', AI_FILTER('q', 'x'))",
+            "DEFAULT beside an AI call in VALUES",
         ),
         (
             "INSERT INTO products SELECT 1 RETURNING AI_FILTER('q', name)",
-            "AI_FILTER at this place is not supported",
+            "an AI call in RETURNING is not supported",
         ),
-        ("DELETE FROM tickets RETURNING AI_FILTER('q', body)", "AI_FILTER at this place is not supported"),
-        (f"MERGE INTO tickets t USING products p ON {P} WHEN MATCHED THEN DELETE", "MERGE with an AI call"),
+        ("DELETE FROM tickets RETURNING AI_FILTER('q', body)", "an AI call in RETURNING is not"),
+        (f"MERGE INTO tickets t USING products p ON {P} WHEN MATCHED THEN DELETE", "an AI call in MERGE"),
         (
             f"WITH w AS (SELECT 1) INSERT INTO products (id) SELECT id FROM tickets WHERE {F}",
             "WITH stands behind INSERT",
@@ -147,7 +147,7 @@ def test_parameters_stand_anywhere(fresh: Fresh) -> None:
         (f"CREATE VIEW v AS SELECT id FROM tickets WHERE {F} AND id < ?", "a view has no parameters"),
         (f"UPDATE tickets SET flag = {F} WHERE nothing = 1", "no column 'nothing'"),
         ("UPDATE tickets SET flag = AI_FILTER('a?', bodi)", "no column 'bodi' (there is body"),
-        (f"CREATE INDEX i ON tickets ({F})", "CREATE with an AI call is not supported"),
+        (f"CREATE INDEX i ON tickets ({F})", "an AI call in an index is not supported"),
     ],
 )
 def test_what_is_refused(fresh: Fresh, sql: str, message: str) -> None:

@@ -15,10 +15,11 @@ from covey_planner.binding.guards import surroundings
 from covey_planner.binding.scope import Catalog, Columns, Scope, describe, position_of
 from covey_planner.binding.sources import FromBinder, FromClause, with_clause, without_calls
 from covey_planner.call import Call
-from covey_planner.errors import BindError, Unsupported
+from covey_planner.errors import BindError, Position, Unsupported
 from covey_planner.language.calls import bind_call, is_aggregate
 from covey_planner.language.multi import is_list
 from covey_planner.language.parse import Scan, Statement, site_name, site_number
+from covey_planner.language.refusals import place_refused
 from covey_planner.language.render import render
 from covey_planner.logical import (
     BLOCK,
@@ -57,7 +58,7 @@ def bind(statement: Statement, catalog: Catalog) -> Logical:
     blocks = binder.query(statement.tree, _Place(None, ()))
     for number, site in enumerate(binder.scan.sites):
         if number not in binder.bound:
-            raise Unsupported(f"{site.function} at this place is not supported", site.position)
+            raise place_refused(statement.scan.tokens, site.function, site.position, site.start)
     return Logical(tuple(blocks))
 
 
@@ -94,11 +95,9 @@ class _Binder:
         with_ = node.args.get("with_")
         if with_ is not None:
             for cte in with_.expressions:
-                if self._holds(cte) and with_.args.get("recursive") and _reads_itself(cte):
-                    raise Unsupported(
-                        "an AI call in a recursive CTE is not supported yet", position_of(cte.this)
-                    )
-                blocks += self.query(cte.this, _Place(None, place.ctes))
+                recursive = self._holds(cte) and with_.args.get("recursive") and _reads_itself(cte)
+                body = self._first_part(cte) if recursive else cte.this
+                blocks += self.query(body, _Place(None, place.ctes))
                 place = _Place(place.parent, (*place.ctes, cte))
         match node:
             case exp.SetOperation():
@@ -109,14 +108,38 @@ class _Binder:
                 return [*blocks, *self.query(node.this, place)]
             case exp.Select():
                 return [*blocks, *self._select(node, place)]
+            case exp.Values():
+                cells = (part for row in node.expressions for part in _own_nodes(row))
+                queries = (part for part in cells if isinstance(part, exp.Query) and self._holds(part))
+                return [*blocks, *(block for part in queries for block in self.query(part, place))]
         raise Unsupported(f"an AI call in {node.key.upper()} is not supported", position_of(node))
+
+    def _first_part(self, cte: exp.CTE) -> exp.Expr:
+        """The part of a recursive CTE that does not read it."""
+        body: exp.Expr = cte.this.unnest()
+        self._only_in(body, ("with_", "this", "expression"), "a recursive CTE")
+        if isinstance(body, exp.SetOperation) and not self._holds(body.expression):
+            first: exp.Expr = body.this
+            return first
+        raise Unsupported(
+            "an AI call in the recursive part of a CTE is not supported, as whom it is about depends on its own "
+            "answers: ask before, WITH RECURSIVE answers AS (SELECT …, AI_FILTER(…) AS answer FROM …), and join them",
+            self._position_of_call(body),
+        )
+
+    def _position_of_call(self, node: exp.Expr) -> Position | None:
+        numbers = [number for part in node.walk() if (number := site_number(part)) is not None]
+        return self.scan.sites[min(numbers)].position if numbers else position_of(node)
 
     def _only_in(self, node: exp.Expr, keys: Sequence[str], name: str) -> None:
         for key, child in node.args.items():
             for part in child if isinstance(child, list) else [child]:
                 if key not in keys and self._holds(part):
+                    instead = ": put that into a derived table" if isinstance(node, exp.SetOperation) else ""
+                    key = key.rstrip("s_").upper()
                     raise Unsupported(
-                        f"an AI call in {key.upper()} of {name} is not supported", position_of(part)
+                        f"an AI call in {key} of {name} is not supported{instead}",
+                        self._position_of_call(part),
                     )
 
     def _select(self, select: exp.Select, place: _Place) -> list[Block]:
@@ -125,9 +148,9 @@ class _Binder:
         parts = [join.args.get("on") if isinstance(join, exp.Join) else join for join in clauses]
         if not any(self._holds(part) for part in parts if part is not None):
             return inputs
-        self._expand_aliases(select)
         binder = FromBinder(self.catalog, self._stored, place.ctes, place.parent)
         clause = binder.bind(select)
+        self._expand_aliases(select, clause.scope)
         select.meta[BLOCK] = self._count
         number, self._count = self._count, self._count + 1
         inside = _SelectBinder(self, select, place, clause, binder.text)
@@ -142,21 +165,28 @@ class _Binder:
             table = member.this if member is not None else None
             if table is None or not self._holds(table):
                 continue
+            if isinstance(table, exp.Values):
+                blocks += self.query(table, _Place(None, place.ctes))
+                continue
             if not isinstance(table, exp.Subquery) or isinstance(table.this, exp.Table):
-                raise Unsupported("an AI call at this place in FROM is not supported", position_of(table))
+                raise Unsupported(f"an AI call in {_said(table)}", self._position_of_call(table))
             self._only_in(table, ("this", "with_"), "a derived table")
             blocks += self.query(table.this, _Place(None, place.ctes))
         return blocks
 
-    def _expand_aliases(self, select: exp.Select) -> None:
-        """In WHERE, replace an alias of the SELECT list that stands for an AI call by a call of its own."""
-        where = select.args.get("where")
+    def _expand_aliases(self, select: exp.Select, scope: Scope) -> None:
+        """In WHERE and HAVING, replace an alias of the SELECT list that stands for an AI call by a call of its own;
+        not where it is the name of a column, which comes first.
+        """
+        clauses = [select.args[key] for key in ("where", "having") if select.args.get(key) is not None]
         aliases = {
             item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)
         }
-        for column in list(where.find_all(exp.Column)) if where is not None else []:
+        for column in [column for clause in clauses for column in clause.find_all(exp.Column)]:
             meant = aliases.get(column.name.lower()) if not column.table else None
             if meant is None or not self._holds(meant) or column.find_ancestor(exp.Select) is not select:
+                continue
+            if any(relation.has(column.name) for relation in scope.relations.values()):
                 continue
             copy = exp.Paren(this=meant.copy())
             for node in list(copy.walk()):
@@ -389,6 +419,15 @@ def _keys(group: exp.Group) -> Iterator[exp.Expr]:
             waiting = [*node.iter_expressions(), *waiting]
         else:
             yield node
+
+
+def _said(table: exp.Expr) -> str:
+    """What a member of FROM that holds an AI call is, and what to write instead."""
+    if table.args.get("pivots"):
+        return "PIVOT is not supported: compute it before, FROM (SELECT *, AI_FILTER(…) AS answer FROM …) PIVOT (…)"
+    if isinstance(table, exp.Table) and isinstance(table.this, exp.Func):
+        return "an argument of a table function is not supported"
+    return "a member of FROM of this kind is not supported"
 
 
 def _reads_itself(cte: exp.CTE) -> bool:

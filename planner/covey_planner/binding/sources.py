@@ -121,7 +121,9 @@ class FromBinder:
         if on is not None and (whole or kind != "INNER"):
             self._check_steady(on)
         if method in {"ASOF", "POSITIONAL"} or lateral:
-            self._check_no_call(join, "lateral" if lateral else method)
+            self._check_no_call(
+                join, "a lateral" if lateral else f"{'an' if method == 'ASOF' else 'a'} {method}"
+            )
         if side == "RIGHT" and not (lateral or method or equalities) and self._turns(left, keys, on):
             first = self._items[0].first
             self._items = [Item(keys, join.this, position=position)]
@@ -144,7 +146,10 @@ class FromBinder:
     def _check_no_call(self, join: exp.Join, word: str) -> None:
         on = join.args.get("on")
         if on is not None and holds_call(on):
-            raise Unsupported(f"an AI call in the ON of a {word} join is not supported yet", position_of(on))
+            raise Unsupported(
+                f"an AI call in ON of {word} join is not supported: ask about either side in a subquery of FROM",
+                position_of(on),
+            )
 
     def _swallow(self, join: exp.Join, keys: frozenset[str], position: int) -> None:
         """Make this join and what it is joined to, back to the last comma, one member of FROM, as written."""
@@ -197,7 +202,7 @@ class FromBinder:
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias:
             keys = self._member(node.this)
             for join in node.this.args.get("joins") or []:
-                self._check_no_call(join, "parenthesized")
+                self._check_no_call(join, "a parenthesized")
                 keys |= self._member(join.this)
             return keys
         self._check_stable(node)

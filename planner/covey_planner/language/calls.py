@@ -17,6 +17,7 @@ from covey_planner.errors import BindError, PlanError, Position, Unsupported
 from covey_planner.language.functions import AGGREGATES, CLASSIFY, COUNT, LABEL, SCORE
 from covey_planner.language.labels import OPTIONS, Labels, categories, sentiments
 from covey_planner.language.parse import Scan, Site, site_number
+from covey_planner.language.refusals import in_lambda
 from covey_planner.language.render import render
 from covey_planner.physical import Kind
 from covey_planner.prompts import Template, parse_template
@@ -33,8 +34,8 @@ def bind_call(node: exp.Expr, scan: Scan, scope: Scope, type_of: TypeOf) -> Call
     number = site_number(node)
     assert number is not None
     site = scan.sites[number]
-    if node.find_ancestor(exp.Lambda) is not None:
-        raise Unsupported(f"{site.function} inside a lambda is not supported", site.position)
+    if node.find_ancestor(exp.Lambda, exp.Comprehension) is not None:
+        raise Unsupported(in_lambda(site.function), site.position)
     if site.function in COUNT:
         return _count(node, site, scan, scope, type_of)
     choosing = site.function in CLASSIFY

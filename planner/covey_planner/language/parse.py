@@ -21,6 +21,7 @@ from covey_planner.language.dialects import parse_error, to_duckdb
 from covey_planner.language.explained import Explain, strip_explain
 from covey_planner.language.functions import COUNT, GENERATING, KNOWN, LABEL, MENTION, OTHERS, SCORE
 from covey_planner.language.parameters import Placeholder, find_placeholders
+from covey_planner.language.refusals import statement_refused
 from covey_planner.language.writing import Writing, find_writing
 
 SITE = "__covey_call_"
@@ -87,7 +88,7 @@ def scan(sql: str, dialect: str = "duckdb") -> Scan | None:
     if not sites:
         return None
     writing = find_writing(tokens, sql)
-    _check_statement(tokens, writing is not None)
+    _check_statement(tokens, sites, writing is not None)
     places = find_placeholders(tokens, sql)
     return Scan(sql, tuple(tokens), sites, places, explain, writing=writing)
 
@@ -107,6 +108,8 @@ def parse(scanned: Scan, literals: Sequence[str], dialect: str = "duckdb") -> St
     tree = parse_tree(scanned, literals, dialect)
     if isinstance(tree, exp.Subquery):
         tree = tree.unnest() if not tree.args.get("alias") else tree
+    if isinstance(tree, exp.Values):
+        tree = exp.select("*").from_(tree, copy=False)
     if not isinstance(tree, exp.Query):
         raise Unsupported(
             f"an AI call in {scanned.tokens[0].text.upper()} is not supported",
@@ -200,13 +203,18 @@ def projections(scanned: Scan) -> tuple[Projection, ...]:
         if depth == 0 and token.token_type == TokenType.SELECT and first < 0:
             first = at
             items.append([])
-        elif first >= 0 and depth == 0 and token.token_type in _END_OF_LIST:
+        elif first >= 0 and depth == 0 and token.token_type in _END_OF_LIST and not _compares(tokens, at):
             break
         elif first >= 0 and depth == 0 and token.token_type == TokenType.COMMA:
             items.append([])
         elif first >= 0 and (items[-1] or token.token_type not in {TokenType.DISTINCT, TokenType.ALL}):
             items[-1].append(token)
     return tuple(_projection(scanned.sql, item) for item in items if item)
+
+
+def _compares(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a FROM is that of IS DISTINCT FROM."""
+    return tokens[at].token_type == TokenType.FROM and tokens[at - 1].token_type == TokenType.DISTINCT
 
 
 _BRACKETS = frozenset(
@@ -348,7 +356,7 @@ def _tokenize(text: str, dialect: str) -> list[Token]:
     return out
 
 
-def _check_statement(tokens: Sequence[Token], writes: bool) -> None:
+def _check_statement(tokens: Sequence[Token], sites: Sequence[Site], writes: bool) -> None:
     if not tokens:
         raise ParseError("the statement is empty")
     first = tokens[0]
@@ -357,9 +365,7 @@ def _check_statement(tokens: Sequence[Token], writes: bool) -> None:
             "an AI call is no statement of its own: write SELECT before it", token_position(first)
         )
     if first.token_type not in _QUERIES and not writes:
-        raise Unsupported(
-            f"{first.text.upper()} with an AI call is not supported; only queries are", token_position(first)
-        )
+        raise statement_refused(tokens, sites[0].function, sites[0].position, sites[0].start)
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
             raise Unsupported(

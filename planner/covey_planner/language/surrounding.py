@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sqlglot.tokenizer_core import Token, TokenType
+
 from covey_planner.binding.sources import without_calls
-from covey_planner.errors import BindError, Unsupported
+from covey_planner.errors import Unsupported
 from covey_planner.language.parse import (
     Scan,
     Site,
@@ -20,6 +22,7 @@ from covey_planner.language.parse import (
     splice,
     token_position,
 )
+from covey_planner.language.refusals import place_refused
 from covey_planner.language.render import render
 from covey_planner.language.views import as_written
 from covey_planner.language.writing import Change, Writing, refusing, view
@@ -91,11 +94,16 @@ def _part(scanned: Scan, texts: Sequence[str], writing: Writing) -> tuple[Scan, 
     """The query inside a statement, and the values of its parameters."""
     tokens = scanned.tokens[writing.first : writing.last]
     if not tokens:
-        raise BindError("the query is missing", token_position(scanned.tokens[-1]))
+        site = scanned.sites[0]
+        raise place_refused(scanned.tokens, site.function, site.position, site.start)
+    if tokens[0].text.upper() == "VALUES":
+        word = tokens[0]
+        keyword = Token(TokenType.VALUES, word.text, word.line, word.col, word.start, word.end)
+        tokens = (keyword, *tokens[1:])
     start, end = tokens[0].start, tokens[-1].end + 1
     for site in scanned.sites:
         if not start <= site.start < end:
-            raise Unsupported(f"{site.function} at this place is not supported", site.position)
+            raise place_refused(scanned.tokens, site.function, site.position, site.start)
     inside = [start <= place.start < end for place in scanned.placeholders]
     places = tuple(place for place, own in zip(scanned.placeholders, inside, strict=True) if own)
     values = tuple(text for text, own in zip(texts, inside, strict=True) if own)

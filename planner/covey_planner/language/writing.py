@@ -1,7 +1,7 @@
 """From a statement that writes to the query whose AI calls are answered, and back to the statement that DuckDB runs.
 
-CREATE TABLE AS, INSERT and CREATE VIEW hold a query as it is: their own text around it goes to DuckDB verbatim. UPDATE
-and DELETE are read as a SELECT of the rows they change. Nothing is run here.
+CREATE TABLE AS, INSERT, MERGE and CREATE VIEW hold a query as it is: their own text around it goes to DuckDB verbatim.
+UPDATE and DELETE are read as a SELECT of the rows they change. Nothing is run here.
 """
 
 from __future__ import annotations
@@ -51,10 +51,7 @@ def find_writing(tokens: Sequence[Token], sql: str) -> Writing | None:
         case "WITH":
             return _with(tokens)
         case "MERGE":
-            raise Unsupported(
-                "MERGE with an AI call is not supported: store its answers in a table first, and merge that",
-                _position(tokens[0]),
-            )
+            return _merge(tokens)
     return None
 
 
@@ -97,14 +94,36 @@ def _insert(tokens: Sequence[Token]) -> Writing | None:
     first = last = None
     for at, token in _outside(tokens):
         following = tokens[at + 1] if at + 1 < len(tokens) else None
-        inner = following is not None and (following.token_type in _QUERY_STARTS or following.text == "(")
-        if first is None and (token.token_type in _QUERY_STARTS or (token.text == "(" and inner)):
+        inner = following is not None and (_starts(following) or following.text == "(")
+        if first is None and (_starts(token) or (token.text == "(" and inner)):
             first = at
         conflict = token.text.upper() == "ON" and following is not None
         conflict = conflict and following is not None and following.text.upper() == "CONFLICT"
         if first is not None and last is None and (conflict or token.text.upper() == "RETURNING"):
             last = at
     return None if first is None else Writing("insert", first, len(tokens) if last is None else last)
+
+
+def _starts(token: Token) -> bool:
+    """Whether a query may start with a token; VALUES is no keyword in every dialect."""
+    return token.token_type in _QUERY_STARTS or (
+        token.token_type == TokenType.VAR and token.text.upper() == "VALUES"
+    )
+
+
+def _merge(tokens: Sequence[Token]) -> Writing:
+    """The query behind USING; nothing where a table stands there."""
+    using = next((at for at, token in _outside(tokens) if token.text.upper() == "USING"), len(tokens))
+    if [token.text for token in tokens[using + 1 : using + 2]] != ["("]:
+        return Writing("insert", len(tokens), len(tokens))
+    inside = using + 2
+    depth = 1
+    last = inside
+    while last < len(tokens) and depth:
+        text = "" if tokens[last].token_type == TokenType.STRING else tokens[last].text
+        depth += (text in _OPEN) - (text in _CLOSE)
+        last += 1
+    return Writing("insert", inside, last - 1)
 
 
 def _outside(tokens: Sequence[Token]) -> list[tuple[int, Token]]:
