@@ -12,6 +12,7 @@ from covey_engine.prefill.kernels.norm import add_rms_norm
 from covey_engine.prefill.kernels.precision import Activation, Precision
 from covey_engine.prefill.kernels.rotary import HeadNorms, KvTarget, PackedTarget, Phases, rotate_and_write
 from covey_engine.prefill.kernels.suffix import suffix_attention
+from covey_engine.prefill.kernels.tail import tail_attention
 from support import hopper_kernels as support
 from support.hopper_kernels import DEVICE, GPU, empty_activation, relative_error, restored, tolerance
 from torch import Tensor
@@ -272,6 +273,43 @@ def test_suffix_attention(heads: int, kv_heads: int, size: int, longest: int) ->
     assert torch.allclose(lse[:, short], total[:, short], atol=1e-3)
     assert (out[~short] == 7).all()
     assert (lse[:, ~short] == 7).all()
+
+
+@pytest.mark.parametrize(("heads", "kv_heads", "size"), [(32, 8, 128), (9, 3, 64)] if GPU else [(6, 2, 16)])
+@pytest.mark.parametrize("tile", [16, 32])
+def test_tail_attention(heads: int, kv_heads: int, size: int, tile: int) -> None:
+    """Groups of segments, cut into tiles, each group with ranges of its own; other rows keep what they hold."""
+    groups = [([5, 7, 3], [(40, 130), (0, 9)]), ([33], [(3, 1), (7, 64)]), ([1], [(0, 0), (200, 0)])]
+    groups += [([6, 9] * 3, [(10 * n, 90 + n), (250, 11)]) for n in range(9 if GPU else 1)]
+    gap, tiles, ranges, first, start = 4, [], [], [], 4
+    first += [0] * gap
+    for lengths, given in groups:
+        rows = sum(lengths)
+        tiles += [(start + n, min(tile, rows - n)) for n in range(0, rows, tile)]
+        ranges += [given] * -(-rows // tile)
+        for length in lengths:
+            first += [len(first)] * length
+        start += rows
+    rows, arena = len(first) + gap, 400
+    first += [0] * gap
+    queries = random(rows, (heads + 3) * size)[:, : heads * size].unflatten(1, (heads, size))
+    own_keys, own_values = random(2, rows + 20, kv_heads, size)
+    keys, values = random(2, arena, kv_heads, size)
+    address = torch.randperm(rows + 20, device=DEVICE)[:rows].int()
+    out = torch.full((rows, heads * size), 7.0, device=DEVICE).bfloat16()
+    lse = torch.full((heads, rows), 7.0, device=DEVICE)
+    arrays = [torch.tensor(x, device=DEVICE, dtype=torch.int32) for x in (first, tiles, ranges)]
+    tail_attention(queries, (own_keys, own_values), (keys, values), address, *arrays, out, lse, tile)
+    expected, total = torch.full_like(out, 7.0).view(rows, heads, size), torch.full_like(lse, 7.0)
+    for (row, count), given in zip(tiles, ranges, strict=True):
+        for each in range(row, row + count):
+            places = torch.cat([torch.arange(a, a + n, device=DEVICE) for a, n in given])
+            mine = address[first[each] : each + 1].long()
+            k, v = torch.cat([keys[places], own_keys[mine]]), torch.cat([values[places], own_values[mine]])
+            whole = support.ranges([each], [1], [0], [len(k)], causal=False)
+            total[:, each] = support.plain_attention(queries, k, v, whole, expected)[:, each]
+    assert relative_error(out, expected.flatten(1)) < HALF
+    assert torch.allclose(lse, total, atol=1e-3)
 
 
 def test_gather_rows() -> None:
