@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.hopper.plan import ChunkPlan, Keys
+from covey_engine.prefill.hopper.plan import Call, ChunkPlan, Keys, TailCall
 from support import small_models
 from support.hand_packing import HandPacker
 from support.replayed_plans import ascending, check, forests, pack_eagerly, planned_chunk
@@ -16,11 +16,19 @@ from support.small_models import Packed, random_tokens
 
 
 def own_lengths(plan: ChunkPlan) -> list[int]:
-    return sorted(n for call in plan.every.calls if call.causal for n in call.pairs[:, 1].tolist())
+    calls = [call for call in plan.every.calls if isinstance(call, Call) and call.causal]
+    return sorted(n for call in calls for n in call.pairs[:, 1].tolist())
 
 
 def level_lengths(plan: ChunkPlan) -> list[list[int]]:
-    return [call.pairs[:, 1].tolist() for call in plan.every.calls if not call.causal]
+    calls = [call for call in plan.every.calls if isinstance(call, Call) and not call.causal]
+    return [call.pairs[:, 1].tolist() for call in calls]
+
+
+def tails(plan: ChunkPlan) -> list[tuple[Keys, list[int], list[list[int]]]]:
+    """Of each call of tails: its keys, rows of its groups, keys of their ranges."""
+    calls = [call for call in plan.every.calls if isinstance(call, TailCall)]
+    return [(call.keys, call.pairs[:, 1].tolist(), call.tails.ranges[:, :, 1].tolist()) for call in calls]
 
 
 @pytest.fixture(params=["as it is", "eager"])
@@ -64,7 +72,7 @@ def test_a_document_over_several_chunks_needs_no_merge() -> None:
 
 def test_many_suffixes_of_an_anchor_are_one_pair() -> None:
     def build(packer: HandPacker) -> None:
-        anchor = packer.add(range(40))
+        anchor = packer.add(range(200))
         for _ in range(50):
             packer.add(range(5), anchor, (-1,))
 
@@ -182,6 +190,64 @@ def test_a_head_is_copied_once_for_what_begins_alike() -> None:
     assert [call.keys for call in plan.every.calls] == [Keys.ARENA, Keys.PACKED, Keys.PACKED]
     assert plan.placement.packed == 20 + 432
     assert plan.placement.copied[1].tolist() == list(range(20)), "the rest is written there"
+    check(chunk, plan)
+
+
+def asked_twice(resident: bool, documents: int = 40, head: int = 20) -> Chunk:
+    """Under a head, documents of 100 tokens with two questions each; resident: they are of an earlier chunk."""
+    packer = HandPacker()
+    top = packer.add(range(head))
+    packer.chunk()
+    kept = [packer.add(range(100), top) for _ in range(documents)] if resident else []
+    if resident:
+        packer.chunk()
+    for number in range(documents):
+        document = kept[number] if resident else packer.add(range(100), top)
+        packer.add(range(9), document, (-1,))
+        packer.add(range(6 + number % 3), document, (-1,))
+    return ascending(packer.chunk()[0])
+
+
+def test_questions_read_their_documents_copy_and_themselves_in_one_call() -> None:
+    chunk = asked_twice(resident=False)
+    plan = planned_chunk(chunk)
+    assert plan.every.apart, "nothing is left to merge"
+    assert tails(plan) == [(Keys.PACKED, [15, 16, 17] * 13 + [15], [[120, 0]] * 40)]
+    assert (plan.first >= 0).sum() == sum(tails(plan)[0][1])
+    assert (plan.alone == -1).all()
+    check(chunk, plan)
+
+
+def test_questions_on_documents_of_earlier_chunks_read_them_in_place() -> None:
+    chunk = asked_twice(resident=True)
+    plan = planned_chunk(chunk)
+    assert plan.every.apart
+    assert tails(plan) == [(Keys.ARENA, [15, 16, 17] * 13 + [15], [[20, 100]] * 40)]
+    assert not plan.placement.packed, "nothing is copied"
+    check(chunk, plan)
+
+
+def test_few_questions_have_no_call_of_their_own() -> None:
+    chunk = asked_twice(resident=True, documents=5)
+    plan = planned_chunk(chunk)
+    assert tails(plan) == []
+    check(chunk, plan)
+
+
+@pytest.mark.parametrize(
+    ("anchor", "partners", "tail"), [(1000, 12, True), (1100, 12, False), (1000, 40, False)]
+)
+def test_long_contexts_and_many_rows_have_calls_of_their_own(anchor: int, partners: int, tail: bool) -> None:
+    packer = HandPacker()
+    anchors = [packer.add(range(anchor)) for _ in range(4)]
+    packer.chunk()
+    for each in anchors:
+        for _ in range(partners):
+            packer.add(range(4), each, (-1,))
+    chunk = ascending(packer.chunk()[0])
+    plan = planned_chunk(chunk)
+    assert bool(tails(plan)) == tail
+    assert bool(level_lengths(plan)) != tail
     check(chunk, plan)
 
 

@@ -14,6 +14,7 @@ from covey_engine.prefill.calibration import measure
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import EngineError, ModelError, OutOfDeviceMemory
+from covey_engine.prefill.hopper.plan import Keys, TailCall
 from covey_engine.prefill.hopper.runner import HopperRunner, open_runner
 from covey_engine.prefill.kernels.precision import Precision
 from numpy.typing import NDArray
@@ -102,6 +103,38 @@ def test_logits_equal_a_full_forward(pair: tuple[HopperRunner, Any], shape: str)
     found = deviation(run_all(runner, packed), oracle)
     print(f"{runner.info.architecture} {shape}: deviation {found:.4f}")
     assert found < BF16_TOLERANCE
+
+
+def asked_twice(rng: np.random.Generator) -> Packed:
+    """Under a head, documents with two questions each, then two more on each."""
+    documents, length, question = (18, 36, 5) if GPU else (2, 6, 2)
+    packer = HandPacker(gap=2)
+    head = packer.add(random_tokens(rng, 5))
+    packed = [packer.chunk()]
+    kept = []
+    for _ in range(documents):
+        kept.append(packer.add(random_tokens(rng, length), head))
+        for extra in range(2):
+            packer.add(random_tokens(rng, question + extra), kept[-1], (-1,))
+    packed.append(packer.chunk())
+    for document in kept:
+        for extra in range(2):
+            packer.add(random_tokens(rng, question + extra), document, (-1,))
+    return [*packed, packer.chunk()]
+
+
+def test_questions_that_read_their_documents_in_one_call(
+    pair: tuple[HopperRunner, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, model = pair
+    packed = asked_twice(np.random.default_rng(6))
+    if not GPU:
+        pack_eagerly(monkeypatch)
+    for (chunk, _), keys in zip(packed[1:], (Keys.PACKED, Keys.ARENA), strict=True):
+        calls = planned_chunk(chunk).every.calls
+        assert [call.keys for call in calls if isinstance(call, TailCall)] == [keys]
+    oracle = oracle_logits(model, [prompt for _, prompts in packed for prompt in prompts])
+    assert deviation(run_all(runner, packed), oracle) < BF16_TOLERANCE
 
 
 @pytest.mark.gpu

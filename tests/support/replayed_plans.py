@@ -14,8 +14,9 @@ import pytest
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.hopper import heads
 from covey_engine.prefill.hopper import plan as plan_module
+from covey_engine.prefill.hopper.pairs import covered_rows
 from covey_engine.prefill.hopper.placing import Placement
-from covey_engine.prefill.hopper.plan import AttentionPlan, Call, ChunkPlan, Keys, plan_chunk
+from covey_engine.prefill.hopper.plan import AttentionPlan, Call, ChunkPlan, Keys, TailCall, plan_chunk
 from numpy.typing import NDArray
 from support import small_models
 
@@ -111,6 +112,12 @@ def planned(
     memory = written(chunk, whole.placement)
     touched = np.zeros((len(plan.calls), len(rows)), np.bool_)
     for index, call in enumerate(plan.calls):
+        if isinstance(call, TailCall):
+            for number, addresses in tail_rows(call, whole, chunk, memory):
+                assert not touched[index, number], "a row twice in one call"
+                touched[index, number] = True
+                seen[number].update(addresses)
+            continue
         for number, keys in queries(call):
             assert not touched[index, number], "a row twice in one call"
             touched[index, number] = True
@@ -120,12 +127,38 @@ def planned(
                 case Keys.PACKED:
                     seen[number].update(memory.packed[keys.start : keys.stop].tolist())
                 case Keys.OWN_ROWS:
-                    first, row = whole.first[rows[number]], rows[number]
+                    first, row = whole.alone[rows[number]], rows[number]
                     assert 0 <= row - first <= REACH
                     seen[number].update(memory.arena[chunk.kv_address[first : row + 1]].tolist())
     assert (touched.any(axis=0)).all(), "a row without a call"
-    check_coverages(plan, touched)
+    if plan.apart:
+        assert (touched.sum(axis=0) == 1).all()
+        assert [coverage.tolist() for coverage in plan.coverages] == [[1] * len(rows)]
+    else:
+        check_coverages(plan, touched)
+    # The kernel for short segments takes every row that it is not told to leave.
+    reached = [call.pairs for call in plan.calls if call.keys is Keys.OWN_ROWS]
+    if whole.every is plan:
+        assert (
+            covered_rows(np.concatenate([np.zeros((0, 4), np.int64), *reached]), len(rows))
+            == (whole.alone >= 0)
+        ).all()
     return seen
+
+
+def tail_rows(
+    call: TailCall, whole: ChunkPlan, chunk: Chunk, memory: Memory
+) -> Iterator[tuple[int, list[int]]]:
+    """Each row of a tail call, and the addresses whose keys it sees."""
+    context = memory.packed if call.keys is Keys.PACKED else memory.arena
+    for (start, count), ranges in zip(*(array.tolist() for array in call.tails.tiles()), strict=True):
+        assert 0 < count <= call.tails.size
+        read = [address for first, keys in ranges for address in context[first : first + keys].tolist()]
+        for row in range(start, start + count):
+            first = whole.first[row]
+            assert 0 <= row - first <= REACH
+            assert first >= start - REACH
+            yield row, [*read, *memory.arena[chunk.kv_address[first : row + 1]].tolist()]
 
 
 def check_coverages(plan: AttentionPlan, touched: NDArray[np.bool_]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from covey_engine.prefill.chunk import Chunk
-from covey_engine.prefill.hopper.plan import AttentionPlan, Call, ChunkPlan, Keys
+from covey_engine.prefill.hopper.plan import AttentionPlan, Call, ChunkPlan, Keys, TailCall
 from covey_engine.prefill.hopper.staging import StagingSlot
 from covey_engine.prefill.kernels.attention import Ranges
 
@@ -25,10 +26,21 @@ class DeviceCall:
 
 
 @dataclass(frozen=True, eq=False)
+class DeviceTails:
+    """A TailCall on the device: tiles and ranges as in Tails, size: rows of a tile."""
+
+    keys: Keys
+    tiles: Tensor
+    ranges: Tensor
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
 class DevicePlan:
     """An AttentionPlan on the device."""
 
-    calls: tuple[DeviceCall, ...]
+    calls: tuple[DeviceCall | DeviceTails, ...]
+    apart: bool
     coverages: tuple[Tensor, ...]
 
 
@@ -36,7 +48,7 @@ class DevicePlan:
 class Batch:
     """A chunk on the device.
 
-    tokens, positions, address, first: int32 [rows]; answer_rows: int32 [padded answers], padded with row 0;
+    tokens, positions, address, first, alone: int32 [rows]; answer_rows: int32 [padded answers], padded with row 0;
     answer_positions: int32 [answers]; spans: int32 [answers, ranges, 2]; placed, stored, copied: as in Placement,
     and packed: whether any call reads packed rows.
     """
@@ -47,6 +59,7 @@ class Batch:
     positions: Tensor
     address: Tensor
     first: Tensor
+    alone: Tensor
     answer_rows: Tensor
     answer_positions: Tensor
     spans: Tensor
@@ -67,6 +80,7 @@ def stage(chunk: Chunk, plan: ChunkPlan, padded_answers: int, slot: StagingSlot)
         chunk.positions,
         chunk.kv_address,
         plan.first,
+        plan.alone,
         answer_rows,
         chunk.positions[chunk.answers],
         plan.spans,
@@ -79,7 +93,7 @@ def stage(chunk: Chunk, plan: ChunkPlan, padded_answers: int, slot: StagingSlot)
     every, answering = (
         _on_device(part, [next(views) for _ in _arrays(part)]) for part in (plan.every, plan.answers)
     )
-    tokens, positions, address, first, rows, answer_positions, spans, placed, stored, copied = fixed
+    tokens, positions, address, first, alone, rows, answer_positions, spans, placed, stored, copied = fixed
     return Batch(
         len(chunk),
         len(chunk.answers),
@@ -87,6 +101,7 @@ def stage(chunk: Chunk, plan: ChunkPlan, padded_answers: int, slot: StagingSlot)
         positions,
         address,
         first,
+        alone,
         rows,
         answer_positions,
         spans,
@@ -100,23 +115,27 @@ def stage(chunk: Chunk, plan: ChunkPlan, padded_answers: int, slot: StagingSlot)
 
 
 def _arrays(plan: AttentionPlan) -> Arrays:
+    return [*plan.coverages, *(array for call in plan.calls for array in _arrays_of(call))]
+
+
+def _arrays_of(call: Call | TailCall) -> Arrays:
     """Starts carry one more element, which the attention kernels' interface asks for and never uses."""
-    columns: Arrays = []
-    for call in plan.calls:
-        query_start, query_length, key_start, key_length = call.pairs.T
-        columns += [np.append(query_start, 0), query_length, np.append(key_start, 0), key_length]
-    return [*plan.coverages, *columns]
+    if isinstance(call, TailCall):
+        return list(call.tails.tiles())
+    query_start, query_length, key_start, key_length = call.pairs.T
+    return [np.append(query_start, 0), query_length, np.append(key_start, 0), key_length]
 
 
-def _on_device(plan: AttentionPlan, views: list[Tensor]) -> DevicePlan:
-    count = len(plan.coverages)
-    coverages, columns = views[:count], views[count:]
-    calls = (_device_call(call, columns[4 * index : 4 * index + 4]) for index, call in enumerate(plan.calls))
-    return DevicePlan(tuple(calls), tuple(coverages))
+def _on_device(plan: AttentionPlan, arrays: list[Tensor]) -> DevicePlan:
+    views = iter(arrays)
+    coverages = tuple(next(views) for _ in plan.coverages)
+    return DevicePlan(tuple(_device_call(call, views) for call in plan.calls), plan.apart, coverages)
 
 
-def _device_call(call: Call, views: list[Tensor]) -> DeviceCall:
-    query_start, query_length, key_start, key_length = views
+def _device_call(call: Call | TailCall, views: Iterator[Tensor]) -> DeviceCall | DeviceTails:
+    if isinstance(call, TailCall):
+        return DeviceTails(call.keys, next(views), next(views), call.tails.size)
+    query_start, query_length, key_start, key_length = (next(views) for _ in range(4))
     longest_query, longest_key = int(call.pairs[:, 1].max()), int(call.pairs[:, 3].max())
     ranges = Ranges(query_start, query_length, key_start, key_length, longest_query, longest_key, call.causal)
     return DeviceCall(call.keys, ranges)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from covey_engine.prefill.hopper.batch import Batch, DeviceCall, DevicePlan
+from covey_engine.prefill.hopper.batch import Batch, DeviceCall, DevicePlan, DeviceTails
 from covey_engine.prefill.hopper.plan import Keys
 from covey_engine.prefill.hopper.weights import Layer, Weights
 from covey_engine.prefill.hopper.workspace import Workspace
@@ -27,6 +27,7 @@ from covey_engine.prefill.kernels.norm import add_rms_norm
 from covey_engine.prefill.kernels.precision import Activation
 from covey_engine.prefill.kernels.rotary import KvTarget, PackedTarget, rotate_and_write
 from covey_engine.prefill.kernels.suffix import suffix_attention
+from covey_engine.prefill.kernels.tail import tail_attention
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,22 +166,28 @@ class Decoder:
         waiting: list[Partial] = []
         rounds = iter(plan.coverages)
         for call in plan.calls:
-            if len(waiting) == MERGED:
+            if plan.apart:
+                waiting.clear()
+            elif len(waiting) == MERGED:
                 fold(waiting, next(rounds), shape.head_dim)
                 del waiting[1:]
             waiting.append(self._partial(index, queries, call, batch, len(waiting)))
         merge(waiting, next(rounds), out, shape.head_dim, self._weights.precision)
         return out
 
-    def _partial(self, index: int, queries: Tensor, call: DeviceCall, batch: Batch, slot: int) -> Partial:
-        keys, values = self._arena.keys(index), self._arena.values(index)
-        result = self._space.partial(slot, len(queries))
-        match call.keys:
-            case Keys.OWN_ROWS:
-                lse = self._space.totals(len(queries))
-                longest = call.ranges.longest_query
-                suffix_attention(queries, keys, values, batch.address, batch.first, result, lse, longest)
-                return result, lse
-            case Keys.PACKED:
-                keys, values = self._space.packed
-        return result, self._attention(queries, keys, values, call.ranges, result.view(queries.shape))
+    def _partial(
+        self, index: int, queries: Tensor, call: DeviceCall | DeviceTails, batch: Batch, slot: int
+    ) -> Partial:
+        own = self._arena.keys(index), self._arena.values(index)
+        keys, values = self._space.packed if call.keys is Keys.PACKED else own
+        rows, address = len(queries), batch.address
+        result = self._space.partial(slot, rows)
+        if isinstance(call, DeviceTails):
+            lse, seen = self._space.totals(slot, rows), (batch.first, call.tiles, call.ranges)
+            tail_attention(queries, own, (keys, values), address, *seen, result, lse, call.size)
+        elif call.keys is Keys.OWN_ROWS:
+            lse = self._space.totals(slot, rows)
+            suffix_attention(queries, *own, address, batch.alone, result, lse, call.ranges.longest_query)
+        else:
+            lse = self._attention(queries, keys, values, call.ranges, result.view(queries.shape))
+        return result, lse

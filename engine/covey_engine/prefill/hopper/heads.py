@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.hopper.pairs import Ints, covered_rows, fuse, levels_of
+from covey_engine.prefill.hopper.pairs import Ints, covered_rows, fuse, in_row_order, levels_of
 
 WORTH = 5
 """Copied rows that a query row is worth which then needs one merge less."""
@@ -79,7 +79,7 @@ def pack_heads(own: Ints, contexts: Ints, rows: int, room: int, short: int) -> P
         kept.append(_without(head, followers, rows))
     left = np.concatenate([*kept, second[~replaced]])
     own_pairs = fuse(_ordered(taken_own))
-    return PackedHeads(packed_own, own_pairs, _by_rows(left), _ordered(taken_second), packer.source())
+    return PackedHeads(packed_own, own_pairs, in_row_order(left), _ordered(taken_second), packer.source())
 
 
 def _tails(own: Ints, contexts: Ints, deeper: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
@@ -160,8 +160,3 @@ def _without(head: Ints, followers: Ints, rows: int) -> Ints:
 def _ordered(parts: list[Ints]) -> Ints:
     pairs = np.concatenate(parts)
     return pairs[np.argsort(pairs[:, 0], kind="stable")]
-
-
-def _by_rows(contexts: Ints) -> Ints:
-    """In row order, outer before inner."""
-    return contexts[np.lexsort((-contexts[:, 1], contexts[:, 0]))]

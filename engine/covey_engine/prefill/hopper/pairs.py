@@ -41,6 +41,11 @@ def levels_of(contexts: Ints) -> list[Ints]:
     return [contexts[indices] for indices in chosen]
 
 
+def in_row_order(contexts: Ints) -> Ints:
+    """Ascending by row, outer before inner."""
+    return contexts[np.lexsort((-contexts[:, 1], contexts[:, 0]))]
+
+
 def fuse(own: Ints) -> Ints:
     """Of own pairs in row order, neighbours of which the second sees the first's keys and then its own become one."""
     if not len(own):

@@ -4,12 +4,14 @@ A *pair* is (first query row, query rows, first key address, keys). Pairs are ma
 become calls: contexts with the same keys and neighbouring rows are one; a context that ends where its only
 segment begins is absorbed by the segment's causal call, which is aligned at the bottom right; segments that
 then see the same keys, one after the other, are one; contexts that follow each other are ranges of disjoint
-rows. Short heads are copied before what follows them (`heads`), and short segments have a kernel of their own.
+rows. Short heads are copied before what follows them (`heads`), and short segments have kernels of their own, one of
+which reads a few contexts with them (`tails`).
 What is left to merge are calls of which a row is in more than one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,8 +20,9 @@ from numpy.typing import NDArray
 
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.hopper.heads import pack_heads
-from covey_engine.prefill.hopper.pairs import Ints, covered_rows, levels_of, simplify
+from covey_engine.prefill.hopper.pairs import Ints, covered_rows, in_row_order, levels_of, simplify
 from covey_engine.prefill.hopper.placing import Placement, place_rows
+from covey_engine.prefill.hopper.tails import Tails, find_tails, is_light, tails_of, without_rows
 
 Packed = NDArray[np.int32]
 
@@ -48,14 +51,29 @@ class Call:
 
 
 @dataclass(frozen=True, eq=False)
+class TailCall:
+    """Short segments that see themselves and few ranges of keys, in the arena or packed."""
+
+    tails: Tails
+    keys: Keys
+
+    @property
+    def pairs(self) -> Ints:
+        """The query rows, int64 [groups, 2]."""
+        return self.tails.groups
+
+
+@dataclass(frozen=True, eq=False)
 class AttentionPlan:
     """Calls that together cover a set of query rows, each row by at least one.
 
-    coverages: int32 [rows] for each round of merging, bit i set where its i-th partial holds the row. A round
-    takes `width` partials, of which the first is the round before it.
+    apart: each row by exactly one, so that all calls write to one partial, and nothing is merged. coverages: int32
+    [rows] for each round of merging, bit i set where its i-th partial holds the row. A round takes `width` partials,
+    of which the first is the round before it.
     """
 
-    calls: tuple[Call, ...]
+    calls: tuple[Call | TailCall, ...]
+    apart: bool
     coverages: tuple[Packed, ...]
 
 
@@ -66,7 +84,7 @@ class ChunkPlan:
     every: attention of all rows; answers: of the answer rows alone, as if they stood one after another;
     spans: int32 [answers, ranges, 2], the (first address, length) ranges that an answer reads; placement: where
     keys and values are written, and what is copied, before the calls; first: int32 [rows], the first row of a
-    short segment's rows, -1 for all others.
+    short segment's rows, -1 for all others; alone: the same, but -1 for tails' rows too.
     """
 
     every: AttentionPlan
@@ -74,6 +92,7 @@ class ChunkPlan:
     spans: Packed
     placement: Placement
     first: Packed
+    alone: Packed
 
 
 def plan_chunk(chunk: Chunk, room: int, width: int) -> ChunkPlan:
@@ -84,35 +103,75 @@ def plan_chunk(chunk: Chunk, room: int, width: int) -> ChunkPlan:
     own, contexts = simplify(segments, chunk.contexts)
     answers = chunk.answers.astype(np.int64)
     spans = _spans(answers, own, contexts)
-    heads = pack_heads(own, contexts, len(chunk), room, SHORT)
-    short = ~heads.packed_own & (own[:, 1] <= SHORT) & (own[:, 1] == own[:, 3])
+    rows, waiting = len(chunk), _held_out(chunk, own, contexts)
+    heads = pack_heads(own, contexts[~waiting], rows, room, SHORT)
+    in_arena = in_row_order(np.concatenate([heads.contexts, contexts[waiting]]))
+    short = ~heads.packed_own & _is_short(own)
     if short.sum() < MANY:
         short[:] = False
-    first = np.full(len(chunk), -1, np.int32)
+    first = np.full(rows, -1, np.int32)
     _paint(first, own[short], own[short, 0])
-    levels = [
-        *(Call(pairs, Keys.ARENA, causal=False) for pairs in levels_of(heads.contexts)),
-        *(Call(pairs, Keys.PACKED, causal=False) for pairs in levels_of(heads.packed_contexts)),
-    ]
     owners = (
         Call(own[~short & ~heads.packed_own], Keys.ARENA, causal=True),
         Call(heads.own, Keys.PACKED, causal=True),
         Call(own[short], Keys.OWN_ROWS, causal=True),
     )
-    every = _plan([*owners, *levels], len(chunk), width)
+    levels = _levels(in_arena, heads.packed_contexts)
+    every = _plan(_with_tails(owners, in_arena, heads.packed_contexts, rows), rows, width)
+    alone = first.copy()
+    for call in every.calls:
+        if isinstance(call, TailCall):
+            _paint(alone, call.pairs, np.full(len(call.pairs), -1))
     in_place = [call.pairs for call in (*owners, *levels) if call.keys is not Keys.PACKED]
     placement = place_rows(chunk, heads.source, np.concatenate(in_place))
-    return ChunkPlan(every, _answer_plan(answers, owners, levels, width), spans, placement, first)
+    return ChunkPlan(every, _answer_plan(answers, owners, levels, width), spans, placement, first, alone)
 
 
-def _plan(calls: list[Call], rows: int, width: int) -> AttentionPlan:
+def _is_short(own: Ints) -> NDArray[np.bool_]:
+    short: NDArray[np.bool_] = (own[:, 1] <= SHORT) & (own[:, 1] == own[:, 3])
+    return short
+
+
+def _held_out(chunk: Chunk, own: Ints, contexts: Ints) -> NDArray[np.bool_]:
+    """Contexts of tails alone, computed by earlier chunks: reading them in place is cheaper than packing them."""
+    long_rows = covered_rows(own[~_is_short(own)], len(chunk))
+    before = np.concatenate([[0], np.cumsum(long_rows)])
+    tails = before[contexts[:, 0] + contexts[:, 1]] == before[contexts[:, 0]]
+    held: NDArray[np.bool_] = tails & is_light(contexts) & ~np.isin(contexts[:, 2], chunk.kv_address)
+    return held if held.sum() >= MANY else np.zeros_like(held)
+
+
+def _levels(in_arena: Ints, packed: Ints) -> list[Call]:
+    sources = ((in_arena, Keys.ARENA), (packed, Keys.PACKED))
+    return [Call(pairs, keys, causal=False) for contexts, keys in sources for pairs in levels_of(contexts)]
+
+
+def _with_tails(owners: tuple[Call, ...], in_arena: Ints, packed: Ints, rows: int) -> list[Call | TailCall]:
+    """The calls of all rows, where short segments behind a few contexts have calls that see both."""
+    *long, short = owners
+    own = short.pairs
+    tails: list[TailCall] = []
+    for contexts, others, keys in ((in_arena, packed, Keys.ARENA), (packed, in_arena, Keys.PACKED)):
+        chosen = find_tails(own, contexts, others, rows)
+        if chosen.sum() >= MANY:
+            tails.append(TailCall(tails_of(own[chosen], contexts), keys))
+            own = own[~chosen]
+    if tails:
+        gone = covered_rows(np.concatenate([call.pairs for call in tails]), rows)
+        in_arena, packed = without_rows(in_arena, gone), without_rows(packed, gone)
+    return [*long, Call(own, Keys.OWN_ROWS, causal=True), *tails, *_levels(in_arena, packed)]
+
+
+def _plan(calls: Sequence[Call | TailCall], rows: int, width: int) -> AttentionPlan:
     filled = tuple(call for call in calls if len(call.pairs))
     masks = [covered_rows(call.pairs, rows) for call in filled]
+    if sum(int(mask.sum()) for mask in masks) == rows:
+        return AttentionPlan(filled, apart=True, coverages=(np.ones(rows, np.int32),))
     coverages = [_bits(masks[:width], rows)]
     for begin in range(width, len(masks), width - 1):
         before = np.logical_or.reduce(masks[:begin])
         coverages.append(_bits([before, *masks[begin : begin + width - 1]], rows))
-    return AttentionPlan(filled, tuple(coverages))
+    return AttentionPlan(filled, apart=False, coverages=tuple(coverages))
 
 
 def _bits(masks: list[NDArray[np.bool_]], rows: int) -> Packed:

@@ -42,7 +42,6 @@ class Workspace:
         self._add("qkv", rows * (shape.query_width + 2 * shape.kv_width), torch.bfloat16)
         self._add("gate_up", rows * 2 * shape.intermediate, torch.bfloat16)
         self._add("partial0", rows * shape.query_width, torch.bfloat16)
-        self._add("totals", rows * shape.heads, torch.float32)
         packed = torch.zeros(
             2, PACKED * rows, shape.kv_heads, shape.head_dim, dtype=torch.bfloat16, device=device
         )
@@ -82,9 +81,12 @@ class Workspace:
             self._add(name, self._rows * self._shape.query_width, torch.bfloat16)
         return self._view(name, rows, self._shape.query_width)
 
-    def totals(self, rows: int) -> Tensor:
-        """A log-sum-exp: float32 [heads, rows]."""
-        return self._flat["totals"][: self._shape.heads * rows].view(self._shape.heads, rows)
+    def totals(self, index: int, rows: int) -> Tensor:
+        """The log-sum-exp of one call: float32 [heads, rows]; allocated when first used."""
+        name, heads = f"totals{index}", self._shape.heads
+        if name not in self._flat:
+            self._add(name, self._rows * heads, torch.float32)
+        return self._view(name, heads, rows)
 
     def _add(self, name: str, elements: int, dtype: torch.dtype) -> None:
         # Zeroed: padded rows are multiplied too, and stray bit patterns there would hide faults.

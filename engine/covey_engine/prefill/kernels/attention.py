@@ -41,7 +41,7 @@ class Attention(Protocol):
         """Attend: queries [rows, heads, head_dim], keys and values [arena, kv_heads, head_dim].
 
         Writes the rows of the query ranges to out [rows, heads, head_dim] and returns the log-sum-exp,
-        float32 [heads, rows]; rows outside every range hold anything in both. Scores are scaled by head_dim
+        float32 [heads, rows]; rows outside every range keep what they hold in out. Scores are scaled by head_dim
         ** -0.5.
         """
         ...

@@ -7,7 +7,7 @@ Contract: queries bfloat16 [rows, heads, head_dim], heads and head_dim contiguou
 kv_heads, head_dim], finite, and those of the ranges, of the same shape but for the first size; address int32 [rows],
 where a row's own key is; first int32 [rows], the first row of the row's segment, at most REACH rows above; tiles
 int32 [tiles, 2], the first of a tile's neighbouring query rows and how many, at most as many as the tile has; ranges
-int32 [tiles, 2, 2], the (start, length) of the keys that all its rows see besides their segment's; out bfloat16
+int32 [tiles, RANGES, 2], the (start, length) of the keys that all its rows see besides their segment's; out bfloat16
 [rows, heads * head_dim]; the log-sum-exp goes to float32 [heads, rows]. Rows of no tile keep what they hold in both.
 """
 
@@ -25,6 +25,12 @@ REACH = 32
 KEYS = 32
 """Keys of a step through a range: with more, fewer programs fit a multiprocessor, which was slower."""
 
+SIZES = (16, 32)
+"""Rows of a tile."""
+
+RANGES = 2
+"""Ranges that a tile's rows see besides their own segments."""
+
 OPTIONS = {16: {"num_warps": 4}, 32: {"num_warps": 8, "maxnreg": 128}}
 """By the rows of a tile; registers are limited so that two programs fit a multiprocessor."""
 
@@ -41,13 +47,13 @@ def tail_attention(
     lse: Tensor,
     size: int,
 ) -> None:
-    """Launch over all tiles. own, context: keys and values; size: rows of a tile at most, 16 or 32."""
+    """Launch over all tiles. own, context: keys and values; size: rows of a tile at most, one of SIZES."""
     rows, heads, head_dim = queries.shape
     kv_heads = own[0].shape[1]
     assert queries.stride()[1:] == (head_dim, 1)
     assert out.is_contiguous()
     assert lse.shape == (heads, rows)
-    assert ranges.shape == (len(tiles), 2, 2)
+    assert ranges.shape == (len(tiles), RANGES, 2)
     _tail_attention[(len(tiles), kv_heads)](
         queries,
         *own,
@@ -141,7 +147,7 @@ def _tail_attention(  # type: ignore[no-untyped-def]
     total = tl.sum(weights, axis=1)
     result = tl.dot(weights.to(v.dtype), v)
     # one loop through both ranges, so that one set of buffers serves them
-    for step in range(0, one_steps + tl.cdiv(two_keys, STEP)):
+    for step in range(one_steps + tl.cdiv(two_keys, STEP)):
         later = step - one_steps
         key_start = tl.where(later < 0, one_start + step * STEP, two_start + later * STEP)
         left = tl.where(later < 0, one_keys - step * STEP, two_keys - later * STEP)
