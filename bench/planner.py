@@ -85,7 +85,7 @@ class Known(StoredStatistics):
     def _numbers(self, argument: str) -> NDArray[np.uint64]:
         if argument not in self.texts:
             table, column = argument.split(".")
-            rows = self.cursor.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()
+            rows = self.duck.cursor.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()
             encode = self.library.tokenizer.encode
             self.texts[argument] = np.array(
                 [text_number(np.array(encode(text), np.int32)) for (text,) in rows], np.uint64

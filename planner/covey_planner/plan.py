@@ -22,7 +22,7 @@ from covey_planner.cost.work import Work
 from covey_planner.errors import BindError, PlanError, Unsupported
 from covey_planner.explaining.as_json import write_json
 from covey_planner.explaining.as_text import write_text
-from covey_planner.explaining.report import Report
+from covey_planner.explaining.report import Report, Sampling
 from covey_planner.explaining.trace import Trace
 from covey_planner.language import foreign
 from covey_planner.language.constants import select_in_values
@@ -32,10 +32,12 @@ from covey_planner.language.parameters import infer_types, literals, parameter_k
 from covey_planner.language.parse import Scan, Statement, describe_text, scan, site_number, token_position
 from covey_planner.language.surrounding import take_off
 from covey_planner.lowering.lower import lower
+from covey_planner.lowering.sampling import samples
 from covey_planner.optimize import optimize
 from covey_planner.ordering.arrange import arrange
 from covey_planner.ordering.costing import Costing
-from covey_planner.physical import PhysicalPlan
+from covey_planner.ordering.doubt import Doubt, Posed, doubt
+from covey_planner.physical import AskStep, PhysicalPlan
 from covey_planner.profiles import PromptProfile
 from covey_planner.rules import NEEDED, RULES
 
@@ -50,6 +52,7 @@ class PlanOptions:
     ordered by cost. pricing: the device, by which work becomes seconds and dollars; price: seconds of some work in its
     stead, None where no device is known: then tokens decide. anchor: which side of a question about pairs is computed
     once, where no option of the call pins it: the cheapest as far as statistics say, or the first that it mentions.
+    sampling: a sample may be asked first where the order depends on it.
     """
 
     profile: PromptProfile
@@ -60,6 +63,7 @@ class PlanOptions:
     chunk_tokens: int = 16_384
     price: Callable[[Work], float | None] | None = None
     anchor: Literal["cheapest", "first"] = "cheapest"
+    sampling: bool = False
     pricing: Pricing = field(default_factory=Pricing)
 
 
@@ -73,7 +77,8 @@ class Planned:
     the view that it creates, in lower case. tables:
     stored tables and views that an AI statement reads. parameters: keys in binding order (numbers from 0, or
     names), with their types; unbound: no values were given, so the plan serves only to describe. explain: how the
-    plan is to be explained, None where it is to run; report: what there is to say then.
+    plan is to be explained, None where it is to run; report: what there is to say then. samples: steps whose answers
+    are to be known first, as the order depends on what is in doubt.
     """
 
     kind: Literal["ai", "plain"]
@@ -89,6 +94,8 @@ class Planned:
     unbound: bool = False
     explain: Explain | None = None
     report: Report | None = None
+    samples: tuple[AskStep, ...] = ()
+    doubt: Doubt = field(default_factory=Doubt)
 
     @property
     def text(self) -> str:
@@ -175,22 +182,33 @@ def _plan(
         _name_outputs(statement, [name for name, _ in columns])
     _forget_positions(statement.tree)
     trace = Trace()
+    posed: list[Posed] = []
     optimized = optimize(logical, RULES if options.optimize else NEEDED, trace if scanned.explain else None)
     if options.optimize and statistics is not None and options.encode is not None:
         price = options.price or options.pricing.seconds
         costing = Costing(statistics, options.encode, price, options.chunk_tokens)
         cheapest, stored = options.anchor == "cheapest", catalog.columns()
         given = optimized
-        optimized = arrange(given, statement.tree, options.profile, costing, stored, cheapest)
+        optimized = arrange(given, statement.tree, options.profile, costing, stored, cheapest, posed)
         if scanned.explain:
             trace.compare("ordering by cost", given, optimized)
-    estimated = scanned.explain is not None and statistics is not None and options.encode is not None
+    open_ = doubt(posed) if options.sampling and not unbound else Doubt()
+    explained = scanned.explain is not None and statistics is not None and options.encode is not None
     written = around.change.statement() if around.change is not None else None
     names = [name for name, _ in columns]
-    physical = lower(optimized, statement.tree, options.profile, options.optimize, estimated, written, names)
+    physical = lower(
+        optimized,
+        statement.tree,
+        options.profile,
+        options.optimize,
+        explained or bool(open_.keys),
+        written,
+        names,
+    )
+    sampled = samples(physical, open_.keys.keys())
     physical = around.finished(physical, scanned, unexpanded)
     estimates: tuple[StepEstimate, ...] = ()
-    if estimated:
+    if explained:
         assert statistics is not None
         assert options.encode is not None
         estimates = estimate(physical, statistics, options.encode, options.chunk_tokens)
@@ -209,7 +227,16 @@ def _plan(
         explain=scanned.explain,
         report=None
         if scanned.explain is None
-        else Report(physical, scanned.explain, estimates, options.pricing, tuple(trace.changes)),
+        else Report(
+            physical,
+            scanned.explain,
+            estimates,
+            options.pricing,
+            tuple(trace.changes),
+            sampling=Sampling(sampled, open_.keys) if sampled else None,
+        ),
+        samples=sampled,
+        doubt=open_,
     )
 
 

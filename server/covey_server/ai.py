@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Literal
+from functools import cached_property, partial
+from typing import cast
 
 import duckdb
 import pyarrow as pa
-from covey_engine.operators.executor import Executor
+from covey_engine.operators.executor import Executor, Learn
 from covey_engine.operators.overflow import Overflow
+from covey_planner.cost.statistics import CallKey, Selectivity
+from covey_planner.cost.stored import StoredStatistics
 from covey_planner.errors import PlanError, Unsupported
 from covey_planner.language.views import expand
 from covey_planner.plan import Planned, PlanOptions, plan
@@ -19,8 +22,8 @@ from covey_storage.catalog import Database
 
 from covey_server import lifecycle
 from covey_server.estimating import Estimating
-from covey_server.explaining import EXPLAINED, ExplainPlan
-from covey_server.guard import Guard, tokenize
+from covey_server.explaining import EXPLAINED, ExplainPlan, Revising
+from covey_server.guard import Checked, Guard, tokenize
 from covey_server.query import AiPlan, AiResult
 from covey_server.statements import (
     Outline,
@@ -53,6 +56,17 @@ class CursorCatalog:
 
 
 @dataclass(frozen=True)
+class _Request:
+    """What a plan is made of, for making it once more. unexpanded: the text before views were put into it."""
+
+    sql: str
+    options: PlanOptions
+    values: Parameters
+    statistics: StoredStatistics | None
+    unexpanded: str | None
+
+
+@dataclass(frozen=True)
 class ModelSide:
     """The pinned model with its planner and operators. estimating: without it EXPLAIN shows no figures."""
 
@@ -81,26 +95,28 @@ class ModelSide:
             self.views.note(names)
         return expand(sql, self.views.read(cursor), dialect)
 
+    def changed(self, names: frozenset[str]) -> None:
+        """Forget how often questions about these tables were true."""
+        if self.estimating is not None:
+            self.estimating.remembered.forget(names, _tables(self.database))
+
     def plan(
-        self,
-        sql: str,
-        cursor: duckdb.DuckDBPyConnection,
-        parameters: Parameters | None,
-        dialect: str = "duckdb",
-        optimize: bool = True,
-        anchor: Literal["cheapest", "first"] = "cheapest",
+        self, checked: Checked, cursor: duckdb.DuckDBPyConnection, parameters: Parameters | None
     ) -> AiPlan | None:
         """Plan a statement; None where it has no AI calls. Raises PlanError."""
+        sql, dialect = checked.sql, checked.dialect
+        learn = self._learn() if checked.settled else None
         values = parameter_values(parameters) if parameters is not None else ()
         expanded = self._expanded(sql, cursor, dialect)
-        options = replace(self.options, dialect=dialect, optimize=optimize, anchor=anchor)
+        options = replace(self.options, dialect=dialect, optimize=checked.optimize, anchor=checked.anchor)
         statistics = None
         if self.estimating is not None:
             options, statistics = self.estimating.options(options), self.estimating.statistics(cursor)
-        catalog = CursorCatalog(self.database, cursor, self.guard)
+            options = replace(options, sampling=checked.sampling and checked.settled)
         try:
             given = sql if expanded != sql else None
-            planned = plan(expanded, catalog, options, values, statistics, given)
+            request = _Request(expanded, options, values, statistics, given)
+            planned = self._planned(request, cursor)
         except PlanError as error:
             # Where views were put in, places in the text are no places in the statement.
             raise (error if expanded == sql else type(error)(error.message)) from None
@@ -113,16 +129,51 @@ class ModelSide:
         # DuckDB counts parameters from 1.
         names = [str(key + 1) if isinstance(key, int) else key for key in planned.parameters]
         expected = parameter_schema(cursor, list(zip(names, planned.parameter_types, strict=True)))
+        revise = partial(self._revised, request) if planned.samples else None
         if planned.explain is not None:
             if planned.explain.analyze and planned.writes:
                 raise Unsupported("EXPLAIN ANALYZE would run a statement that writes: use EXPLAIN")
-            return ExplainPlan(self.executor, planned, _reading(EXPLAINED, expected))
+            return ExplainPlan(self.executor, planned, _reading(EXPLAINED, expected), learn, revise)
         if not planned.writes:
             schema = select_schema(cursor, planned.describe_sql)
-            return ModelPlan(self.executor, planned, _reading(schema, expected))
+            return ModelPlan(self.executor, planned, _reading(schema, expected), learn, revise)
         # The guard has seen the statement as written, which DuckDB may not be able to parse.
         seen = outline(cursor, self.guard.check(planned.describe_sql))
-        return ModelPlan(self.executor, planned, replace(seen, parameters=expected))
+        return ModelPlan(self.executor, planned, replace(seen, parameters=expected), learn, revise)
+
+    def _planned(self, request: _Request, cursor: duckdb.DuckDBPyConnection) -> Planned:
+        catalog = CursorCatalog(self.database, cursor, self.guard)
+        return plan(
+            request.sql, catalog, request.options, request.values, request.statistics, request.unexpanded
+        )
+
+    def _revised(
+        self, request: _Request, cursor: duckdb.DuckDBPyConnection, found: Mapping[CallKey, Selectivity]
+    ) -> Planned:
+        """The statement planned again, by what a sample has shown and what was counted before."""
+        assert request.statistics is not None, "without statistics nothing is in doubt"
+        known = cast("MutableMapping[CallKey, Selectivity]", request.statistics.answers)
+        answers = ChainMap(dict(found), known)
+        statistics = request.statistics.within(cursor, answers)
+        options = replace(request.options, sampling=False)
+        return self._planned(replace(request, options=options, statistics=statistics), cursor)
+
+    def _learn(self) -> Learn | None:
+        """Keeps what a statement finds that reads the database as it is from now on."""
+        if self.estimating is None:
+            return None
+        remembered = self.estimating.remembered
+        return partial(remembered.note, since=remembered.now)
+
+
+def _tables(database: Database) -> frozenset[str]:
+    """The names of all tables, lower case."""
+    cursor = database.cursor()
+    try:
+        rows = cursor.execute("SELECT lower(table_name) FROM duckdb_tables()").fetchall()
+    finally:
+        cursor.close()
+    return frozenset(name for (name,) in rows)
 
 
 def _reading(schema: pa.Schema, parameters: pa.Schema) -> Outline:
@@ -132,11 +183,16 @@ def _reading(schema: pa.Schema, parameters: pa.Schema) -> Outline:
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """A planned statement with AI calls; its parameters' values are part of the plan."""
+    """A planned statement with AI calls; its parameters' values are part of the plan. learn: hears what was true.
+
+    revise: plans it again.
+    """
 
     executor: Executor
     planned: Planned
     outline: Outline
+    learn: Learn | None = None
+    revise: Revising | None = None
 
     def execute(
         self,
@@ -155,4 +211,6 @@ class ModelPlan:
             overflow=on_overflow,
             user=user,
             schema=None if self.outline.update else self.outline.schema,
+            learn=self.learn,
+            revise=None if self.revise is None else partial(self.revise, cursor),
         )

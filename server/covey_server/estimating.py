@@ -19,6 +19,8 @@ from covey_planner.cost.stored import StoredStatistics
 from covey_planner.plan import PlanOptions
 from covey_storage.library import TokenLibrary
 
+from covey_server.remembered import Remembered
+
 
 @dataclass(frozen=True)
 class Prices:
@@ -35,11 +37,12 @@ class Prices:
 
 @dataclass(frozen=True)
 class Estimating:
-    """The running model as estimates see it."""
+    """The running model as estimates see it. remembered: what it was asked before, and how often that was true."""
 
     engine: Engine
     library: TokenLibrary
     prices: Prices = field(default_factory=Prices)
+    remembered: Remembered = field(default_factory=Remembered)
 
     def options(self, options: PlanOptions) -> PlanOptions:
         """The options with what estimates need; waits where the model is being loaded."""
@@ -52,7 +55,7 @@ class Estimating:
 
     def statistics(self, cursor: duckdb.DuckDBPyConnection) -> StoredStatistics:
         """Statistics of what a cursor sees, for one statement."""
-        return StoredStatistics(cursor, self.library, in_transaction(cursor))
+        return StoredStatistics(cursor, self.library, in_transaction(cursor), self.remembered)
 
     @cached_property
     def pricing(self) -> Pricing:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import duckdb
 import pyarrow as pa
-from covey_engine.operators.executor import Executor, Result
+from covey_engine.operators.executor import Executor, Learn, Result
 from covey_engine.operators.overflow import Overflow
 from covey_engine.operators.runs import StepRun
+from covey_engine.operators.sampled import Sampled
 from covey_engine.prefill.api import Figures, Progress
-from covey_planner.explaining.report import Actual
+from covey_planner.cost.statistics import CallKey, Selectivity
+from covey_planner.explaining.report import Actual, Sampling
 from covey_planner.plan import Planned
 
 from covey_server.query import AiResult
@@ -23,13 +26,22 @@ EXPLAINED = pa.schema([("explain_key", pa.string()), ("explain_value", pa.string
 """The columns of DuckDB's EXPLAIN."""
 
 
+Revising = Callable[[duckdb.DuckDBPyConnection, Mapping[CallKey, Selectivity]], Planned]
+"""Plans a statement again on a cursor in whose transaction it runs, by what a sample has shown."""
+
+
 @dataclass(frozen=True)
 class ExplainPlan:
-    """A plan to be shown; run before that only if it is to be analyzed."""
+    """A plan to be shown; run before that only if it is to be analyzed. learn: hears what was true then.
+
+    revise: plans it again.
+    """
 
     executor: Executor
     planned: Planned
     outline: Outline
+    learn: Learn | None = None
+    revise: Revising | None = None
 
     def execute(
         self,
@@ -44,7 +56,14 @@ class ExplainPlan:
         if explain is None or not explain.analyze:
             return _Shown(self.planned.text)
         result = self.executor.execute(
-            self.planned, cursor, query_id=query_id, cancel=cancel, overflow=on_overflow, user=user
+            self.planned,
+            cursor,
+            query_id=query_id,
+            cancel=cancel,
+            overflow=on_overflow,
+            user=user,
+            learn=self.learn,
+            revise=None if self.revise is None else partial(self.revise, cursor),
         )
         return _Analyzed(self.planned, result)
 
@@ -85,15 +104,28 @@ class _Analyzed:
     def _run(self) -> Iterator[pa.RecordBatch]:
         begun = time.perf_counter()
         rows = sum(batch.num_rows for batch in self._result.batches)
-        report = self._planned.report
+        sampled = self._result.sampled()
+        planned = self._planned if sampled is None or sampled.revised is None else sampled.revised
+        report = planned.report
         assert report is not None, "an explained plan has a report"
         report = replace(
             report,
             actuals=tuple(map(_actual, self._result.steps())),
             rows=rows,
             seconds=time.perf_counter() - begun,
+            sampling=None if sampled is None else self._sampling(sampled),
         )
-        yield _row("analyzed_plan", replace(self._planned, report=report).text)
+        yield _row("analyzed_plan", replace(planned, report=report).text)
+
+    def _sampling(self, sampled: Sampled) -> Sampling:
+        return Sampling(
+            self._planned.samples,
+            self._planned.doubt.keys,
+            tuple(map(_actual, self._result.samples())),
+            sampled.shares,
+            sampled.verdict,
+            sampled.revised is not None,
+        )
 
 
 def _actual(run: StepRun) -> Actual:

@@ -18,7 +18,7 @@ from covey_server.dialects import check
 from covey_server.errors import BadRequest, Stopped, Unsupported
 from covey_server.framing import encode_schema, frame_batch
 from covey_server.guard import Checked
-from covey_server.options import ANCHOR, DIALECT, ON_OVERFLOW, OPTIMIZER, Assignment, choice
+from covey_server.options import ANCHOR, DIALECT, ON_OVERFLOW, OPTIMIZER, SAMPLING, Assignment, choice
 from covey_server.proto import flight_sql_pb2 as sql
 from covey_server.query import Core, Query
 from covey_server.registry import Prepared, Registry
@@ -174,7 +174,8 @@ class FlightSql:
 
     def _optioned(self, call: Call, checked: Checked) -> Checked:
         anchor = cast("Literal['cheapest', 'first']", call.option(ANCHOR))
-        return replace(checked, optimize=call.option(OPTIMIZER) == "on", anchor=anchor)
+        optimize, sampling = (call.option(name) == "on" for name in (OPTIMIZER, SAMPLING))
+        return replace(checked, optimize=optimize, anchor=anchor, sampling=sampling)
 
     def info(self, call: Call, packed: bytes) -> Any:
         """GetFlightInfo: plan a statement (and run it if it writes), or announce a metadata answer."""

@@ -82,7 +82,9 @@ class Checked:
     has effects of its own although it reads like a query. temporary: it creates something that lives as long
     as its connection. dialect: of the text of an AI statement; written: the client's text, where `sql` is another.
     optimize: whether the planner may look for the cheapest way; anchor: how it chooses the anchors of questions about
-    pairs. consumed: the Substrait plan that it was read from; plan_form: its own plan is asked for, in this form.
+    pairs. settled: whether all that it reads is committed, so that something may be learned from it; sampling: whether
+    a sample may be asked first. consumed: the Substrait plan that it was read from; plan_form: its own plan is asked
+    for, in this form.
     """
 
     sql: str
@@ -97,6 +99,8 @@ class Checked:
     anchor: Literal["cheapest", "first"] = "cheapest"
     consumed: Consumed | None = None
     plan_form: Form | None = None
+    settled: bool = True
+    sampling: bool = False
 
     @property
     def text(self) -> str:

@@ -35,7 +35,7 @@ def ingest(lane: Lane, command: Any, upload: Upload) -> int:
         except Exception:
             lane.failed()
             raise
-        lane.wrote()
+        lane.wrote(frozenset({command.table.lower()}))
     lane.release()
     return rows
 

@@ -21,11 +21,15 @@ OPTIMIZER = "ai_optimizer"
 ANCHOR = "ai_anchor"
 """The session option that says which side of a question about pairs is computed once."""
 
+SAMPLING = "ai_sampling"
+"""The session option that says whether a sample may be asked first, where the order depends on it."""
+
 CHOICES: Mapping[str, tuple[str, ...]] = {
     ON_OVERFLOW: ("error", "null", "truncate"),
     DIALECT: DIALECTS,
     OPTIMIZER: ("on", "off"),
     ANCHOR: ("cheapest", "first"),
+    SAMPLING: ("on", "off"),
 }
 """Every session option with its values, the default first."""
 

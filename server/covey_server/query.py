@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -90,14 +90,15 @@ class AiSide(Protocol):
 
     def plan(
         self,
-        sql: str,
+        checked: Checked,
         cursor: duckdb.DuckDBPyConnection,
         parameters: Parameters | None,
-        dialect: str,
-        optimize: bool,
-        anchor: Literal["cheapest", "first"],
     ) -> AiPlan | None:
         """Plan a statement that seems to have AI calls; None where it has none after all."""
+        ...
+
+    def changed(self, names: frozenset[str]) -> None:
+        """A statement with these names in it (lower case) has changed tables or views."""
         ...
 
     def concerns(self, names: frozenset[str]) -> bool:
@@ -142,9 +143,7 @@ class Core:
         if checked.kind == "ai" or views:
             if self.ai is None:
                 raise BadRequest("this server runs without a model, so it cannot answer AI calls")
-            plan = self.ai.plan(
-                checked.sql, cursor, parameters, checked.dialect, checked.optimize, checked.anchor
-            )
+            plan = self.ai.plan(checked, cursor, parameters)
             if plan is not None:
                 return plan.outline, plan
         return outline(cursor, checked, parameters), None
@@ -186,6 +185,7 @@ class Query:
     def plan(self) -> None:
         """Find the schema; run the statement if it writes. Raises whatever is wrong with it."""
         with self._at_work(), self._lane.statement() as cursor:
+            self._checked = replace(self._checked, settled=self._lane.settled)
             first = self._parameters[0] if self._parameters else None
             seen, self._plan = self._core.describe(cursor, self._checked, first)
             if len(seen.parameters) and first is None:
@@ -207,7 +207,7 @@ class Query:
                 if self._rows.failure is not None:
                     raise self._rows.failure
             if seen.eager:
-                self._lane.wrote()
+                self._lane.wrote(self._checked.names)
         self._lane.release()
         if seen.update:
             self.record.end("finished")

@@ -56,7 +56,8 @@ class Server:
         self._config = config
         self._guard = guard
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="covey")
-        self.sessions = Sessions(database, config.session_ttl_seconds, config.transaction_ttl_seconds)
+        ttls = config.session_ttl_seconds, config.transaction_ttl_seconds
+        self.sessions = Sessions(database, *ttls) if ai is None else Sessions(database, *ttls, ai.changed)
         self.registry = Registry(config.statement_ttl_seconds, config.ticket_ttl_seconds)
         core = Core(database, guard, History(config.history), ai, config.slice_bytes)
         cursor = database.cursor()

@@ -22,6 +22,13 @@ from covey_server.results import Rows
 
 COOKIE = "arrow_flight_session_id"
 
+Changed = Callable[[frozenset[str]], None]
+"""Hears the names, in lower case, that a statement holds which writes."""
+
+
+def nobody(_names: frozenset[str]) -> None:
+    """Hears nothing."""
+
 
 class Cursors(Protocol):
     """The database as sessions see it."""
@@ -35,13 +42,17 @@ class Lane:
     """A DuckDB connection on which statements run one after the other.
 
     `used` marks the time of the last use. explicit: its statements belong to a transaction begun by the
-    client. schema: tells the session's default schema, None for DuckDB's.
+    client. schema: tells the session's default schema, None for DuckDB's. changed: told as a statement writes, and
+    as that is committed.
     """
 
     explicit = False
 
-    def __init__(self, database: Cursors, schema: Callable[[], str | None]) -> None:
+    def __init__(
+        self, database: Cursors, schema: Callable[[], str | None], changed: Changed = nobody
+    ) -> None:
         self._database = database
+        self._changed = changed
         self._schema = schema
         self._used_schema: str | None = None
         self._cursor: duckdb.DuckDBPyConnection | None = None
@@ -69,8 +80,14 @@ class Lane:
                 if open_rows.failure is not None:
                     self.failed()
 
-    def wrote(self) -> None:
-        """The statement has changed the database."""
+    @property
+    def settled(self) -> bool:
+        """Whether all that it reads is committed."""
+        return True
+
+    def wrote(self, names: frozenset[str]) -> None:
+        """A statement with these names in it (lower case) has changed the database."""
+        self._changed(names)
 
     def interrupt(self) -> None:
         """Stop what DuckDB does on this lane; harmless where it does nothing."""
@@ -109,11 +126,14 @@ class Transaction(Lane):
 
     explicit = True
 
-    def __init__(self, database: Cursors, schema: Callable[[], str | None]) -> None:
-        super().__init__(database, schema)
+    def __init__(
+        self, database: Cursors, schema: Callable[[], str | None], changed: Changed = nobody
+    ) -> None:
+        super().__init__(database, schema, changed)
         self.id = secrets.token_bytes(16)
         self._begun = False
         self._dirty = False
+        self._written: frozenset[str] = frozenset()
         self._ended = False
 
     def end(self, commit: bool) -> None:
@@ -135,10 +155,19 @@ class Transaction(Lane):
                         )
             finally:
                 super().release()
+                if self._dirty:
+                    self._changed(self._written)
 
-    def wrote(self) -> None:
+    @property
+    def settled(self) -> bool:
+        """Whether nothing was written yet."""
+        return not self._dirty
+
+    def wrote(self, names: frozenset[str]) -> None:
         """Remember that there is something to lose."""
         self._dirty = True
+        self._written |= names
+        super().wrote(names)
 
     def release(self) -> None:
         """The statement is over, the transaction is not."""
@@ -190,10 +219,17 @@ class Session:
 
 
 class Sessions:
-    """All sessions and transactions; methods may be called from any thread."""
+    """All sessions and transactions; methods may be called from any thread. changed: as of a lane."""
 
-    def __init__(self, database: Cursors, session_ttl: float, transaction_ttl: float) -> None:
+    def __init__(
+        self,
+        database: Cursors,
+        session_ttl: float,
+        transaction_ttl: float,
+        changed: Changed = nobody,
+    ) -> None:
         self._database = database
+        self._changed = changed
         self._session_ttl = session_ttl
         self._transaction_ttl = transaction_ttl
         self._lock = threading.Lock()
@@ -226,7 +262,7 @@ class Sessions:
 
     def begin(self, session: Session) -> Transaction:
         """Open a transaction."""
-        transaction = Transaction(self._database, lambda: session.schema)
+        transaction = Transaction(self._database, lambda: session.schema, self._changed)
         with self._lock:
             session.transactions[transaction.id] = transaction
             self._owners[transaction.id] = session
@@ -275,7 +311,7 @@ class Sessions:
             return session.sql_transaction
         if join and len(session.transactions) == 1:
             return next(iter(session.transactions.values()))
-        return Lane(self._database, lambda: session.schema)
+        return Lane(self._database, lambda: session.schema, self._changed)
 
     def set_schema(self, session: Session, schema: str) -> None:
         """Make a schema the default of the session's later statements.

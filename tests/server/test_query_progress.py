@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from covey_engine.operators.overflow import Overflow
 from covey_engine.prefill.api import Figures, Progress
+from covey_server.guard import Checked
 from covey_server.query import AiPlan, AiResult, Core, Query
 from covey_server.sessions import Lane, Sessions
 from covey_server.statements import EMPTY, Outline, Parameters
@@ -29,14 +30,14 @@ class Model:
 
     def plan(
         self,
-        _sql: str,
+        _checked: Checked,
         _cursor: duckdb.DuckDBPyConnection,
         _parameters: Parameters | None,
-        _dialect: str,
-        _optimize: bool,
-        _anchor: str,
     ) -> AiPlan | None:
         return self
+
+    def changed(self, _names: frozenset[str]) -> None:
+        pass
 
     def concerns(self, _names: frozenset[str]) -> bool:
         return False

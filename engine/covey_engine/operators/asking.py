@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from covey_engine.operators.answers import FALSE, NULL, TRUE, Found
 from covey_engine.operators.errors import QueryCancelled
+from covey_engine.operators.known import Known, only_asked
 from covey_engine.operators.overflow import Round
 from covey_engine.operators.runs import StepRun
+from covey_engine.operators.sampled import Sampled
 from covey_engine.operators.subjects import Subjects
 from covey_engine.operators.template import Template
 from covey_engine.operators.watch import CancelWatch
@@ -33,22 +35,26 @@ Observer = Callable[[AskStep, api.WorkOrder, api.Answers], None]
 class Ledger:
     """The work orders of one query: what they cost and how far they are; readable from any thread.
 
-    steps: those that have begun, with their part of the orders.
+    steps, samples: those that have begun, with their part of the orders; sampled: what the samples have brought.
     """
 
     running: list[api.Running] = field(default_factory=list)
     steps: list[StepRun] = field(default_factory=list)
+    samples: list[StepRun] = field(default_factory=list)
+    latest: StepRun | None = None
+    sampled: Sampled | None = None
 
-    def begin(self, step: AskStep) -> StepRun:
+    def begin(self, step: AskStep, sample: bool = False) -> StepRun:
         """A step begins; the orders from here on are its own."""
-        self.steps.append(StepRun(step))
-        return self.steps[-1]
+        self.latest = StepRun(step)
+        (self.samples if sample else self.steps).append(self.latest)
+        return self.latest
 
     def submitted(self, running: api.Running) -> None:
         """An order of the latest step runs."""
         self.running.append(running)
-        if self.steps:
-            self.steps[-1].running.append(running)
+        if self.latest is not None:
+            self.latest.running.append(running)
 
     def figures(self) -> api.Figures:
         """What the query's orders have cost so far."""
@@ -67,7 +73,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Asking:
-    """How a query puts its questions: everything a step needs besides its subjects."""
+    """How a query puts its questions: everything a step needs besides its subjects. known: what need not be asked."""
 
     engine: api.Engine
     query: str
@@ -77,6 +83,7 @@ class Asking:
     ledger: Ledger
     observe: Observer | None = None
     user: str = ""
+    known: Known = field(default_factory=Known)
 
     def ask(
         self,
@@ -93,12 +100,13 @@ class Asking:
         """
         found = [Found.of(question, subjects.items) for question in step.questions]
         matches = _Matches(step, subjects)
+        rounds, touched = self.known.open_rounds(step, subjects, found, rounds)
         for first, turn in in_waves(step, rounds):
             if first and matches.enough:
                 break
             for question in turn.unanswered:
                 found[question].states[slice(None) if turn.items is None else turn.items] = NULL
-            asked, asks = program(step.questions, template, self.readout, turn.unanswered)
+            asked, asks = program(step.questions, template, self.readout, turn.unanswered, turn.known)
             if not turn.subjects.items or not asks:
                 continue
             order = work_order(self.query, template, turn.subjects, asks)
@@ -111,6 +119,8 @@ class Asking:
                         row_failed(subjects, int(items[failed.argmax()]), answers.error or "no finite answer")
                     states = self._note(found[asked[answers.ask]], items, answers, failed)
                     matches.count(asks[answers.ask], items, states, failed)
+        if len(touched):
+            only_asked(step.questions, touched, found)
         return found
 
     def _note(
@@ -190,24 +200,31 @@ def probability(margins: NDArray[np.float32], zero_point: float) -> NDArray[np.f
 
 
 def program(
-    questions: Sequence[Question], template: Template, readout: api.YesNo, unanswered: frozenset[int]
+    questions: Sequence[Question],
+    template: Template,
+    readout: api.YesNo,
+    unanswered: frozenset[int],
+    known: Mapping[int, bool],
 ) -> tuple[list[int], tuple[api.Ask, ...]]:
-    """The ask program without the unanswered questions: the question of each ask, and the asks.
+    """The ask program without the unanswered and the known questions: the question of each ask, and the asks.
 
     An unanswered question is NULL: it decides neither AND nor OR, so the program goes on wherever it can, and where it
     ends is no certain match. Questions for labels are put to every item.
     """
 
     def target(question: int) -> int:
-        while question in unanswered:
+        while question in unanswered or question in known:
             chosen = questions[question]
-            question = chosen.on_true if chosen.on_true >= 0 else chosen.on_false
+            if question in known:
+                question = chosen.on_true if known[question] else chosen.on_false
+            else:
+                question = chosen.on_true if chosen.on_true >= 0 else chosen.on_false
         return api.DONE if unanswered and question == MATCH else question
 
     entry = target(0)
-    if entry == api.DONE:
+    if entry < 0:
         return [], ()
-    asked = [i for i in range(entry, len(questions)) if i not in unanswered]
+    asked = [i for i in range(entry, len(questions)) if i not in unanswered and i not in known]
     if template.labels[entry]:
         return asked, tuple(api.Ask(template.suffixes[i], api.Labels(template.labels[i])) for i in asked)
     place = {question: ask for ask, question in enumerate(asked)}

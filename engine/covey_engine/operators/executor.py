@@ -7,7 +7,7 @@ For a plan with questions, on one snapshot: every step's domain (DuckDB) -> slot
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
-from covey_planner.physical import AskStep, Domain, PhysicalPlan
+from covey_planner.cost.statistics import Selectivity
+from covey_planner.physical import AskStep, CallKey, Domain, PhysicalPlan
 from covey_planner.profiles import PromptProfile, load_profile
 from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
@@ -25,14 +26,15 @@ from covey_engine.operators.answers import Found, write_answers
 from covey_engine.operators.asking import Asking, Ledger, Observer
 from covey_engine.operators.domains import Keys, Side, read_keys, resolve
 from covey_engine.operators.errors import RowFailed
-from covey_engine.operators.overflow import Overflow, check_template, fit
+from covey_engine.operators.overflow import Overflow, Round, check_template, fit, fitting
 from covey_engine.operators.pairs import drop_idle_anchors, read_pairs
 from covey_engine.operators.readout import readout
 from covey_engine.operators.runs import StepRun
+from covey_engine.operators.sampled import Sampled, shares
 from covey_engine.operators.scratch import Scratch
 from covey_engine.operators.streaming import Statements, conform, quoted
 from covey_engine.operators.subjects import Subjects
-from covey_engine.operators.template import tokenize
+from covey_engine.operators.template import Template, tokenize
 from covey_engine.operators.texts import describe_item
 from covey_engine.operators.watch import CancelWatch
 from covey_engine.prefill import api
@@ -42,6 +44,13 @@ if TYPE_CHECKING:
 
 CHANGED = pa.schema([("Count", pa.int64())])
 """What a statement yields that only writes: the number of rows it changed."""
+
+
+Learn = Callable[[CallKey, int, int], None]
+"""Hears of how many texts or pairs a question was asked, and how often it was true."""
+
+Revise = Callable[[Mapping[CallKey, Selectivity]], "Planned"]
+"""Plans the statement again, by what a sample has shown, in the same state of the database."""
 
 
 class Result:
@@ -63,6 +72,14 @@ class Result:
     def progress(self) -> api.Progress:
         """How far the model's work is; callable from any thread."""
         return self._ledger.progress()
+
+    def samples(self) -> tuple[StepRun, ...]:
+        """What each sample that was asked before the steps did."""
+        return tuple(self._ledger.samples)
+
+    def sampled(self) -> Sampled | None:
+        """What the samples have brought, None without any."""
+        return self._ledger.sampled
 
     def steps(self) -> tuple[StepRun, ...]:
         """What each step that has begun did; callable from any thread."""
@@ -105,12 +122,15 @@ class Executor:
         observe: Observer | None = None,
         user: str = "",
         schema: pa.Schema | None = None,
+        learn: Learn | None = None,
+        revise: Revise | None = None,
     ) -> Result:
         """Start a statement. Errors of DuckDB, operators, engine and storage come from here or from batches.
 
         cancel: set it to stop the query wherever it is. overflow: what happens to texts longer than the
         context. observe: sees every margin and score. user: who shares the device with other users.
-        schema: of what a statement that writes yields; without it that is how many rows it changed.
+        schema: of what a statement that writes yields; without it that is how many rows it changed. learn: hears how
+        often questions about stored texts were true. revise: without it no sample is asked.
         """
         statements = Statements(cursor, cancel, self._watch)
         ledger = Ledger()
@@ -123,7 +143,7 @@ class Executor:
             schema = CHANGED
         answers = readout(self._profiles(planned.physical.profile), self._tokenizer)
         run = _Run(
-            planned.physical,
+            planned,
             self._library,
             self._tokenizer,
             self._engine,
@@ -131,7 +151,8 @@ class Executor:
             Scratch(self._library, query_id),
             Asking(self._engine, query_id, answers, cancel, self._watch, ledger, observe, user),
             overflow,
-            planned.writes,
+            learn,
+            revise,
         )
         return Result(schema, run.batches(schema), ledger)
 
@@ -140,7 +161,7 @@ class Executor:
 class _Run:
     """One plan with questions on its way."""
 
-    plan: PhysicalPlan
+    planned: Planned
     library: TokenLibrary
     tokenizer: Tokenizer
     engine: api.Engine
@@ -148,28 +169,67 @@ class _Run:
     scratch: Scratch
     asking: Asking
     overflow: Overflow
-    writes: bool = False
+    learn: Learn | None = None
+    revise: Revise | None = None
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """All steps, then the residual's batches in the announced schema; cleans up however it ends."""
-        tables = [question.answers for step in self.plan.steps for question in step.questions]
-        tables += [table for step in self.plan.steps for table, _ in step.before]
-        with self.statements.snapshot(), self.scratch, self.statements.dropping(tables):
-            for step in self.plan.steps:
+        with self.statements.snapshot(), self.scratch:
+            plan = self._after_samples()
+            with self.statements.dropping(_tables(plan.steps)):
+                for step in plan.steps:
+                    self.statements.check()
+                    self._step(step)
+                # The cursor must be free again before tables are dropped and the transaction ends.
+                run = self.statements.write if self.planned.writes else self.statements.read
+                with closing(run(plan.residual)) as rows:
+                    for batch in rows:
+                        yield conform(batch, schema)
+
+    def _after_samples(self) -> PhysicalPlan:
+        """The plan, revised where samples have shown another order to be so much cheaper that it matters.
+
+        Not where texts are cut off: how much depends on the questions that are asked together.
+        """
+        samples, revise = self.planned.samples, self.revise
+        if not samples or revise is None or self.overflow == "truncate":
+            return self.planned.physical
+        found: dict[CallKey, Selectivity] = {}
+        with self.statements.dropping(_tables(samples)):
+            for step in samples:
                 self.statements.check()
-                self._step(step)
-            # The cursor must be free again before tables are dropped and the transaction ends.
-            run = self.statements.write if self.writes else self.statements.read
-            with closing(run(self.plan.residual)) as rows:
-                for batch in rows:
-                    yield conform(batch, schema)
+                found |= self._sample(step)
+        found = self.planned.doubt.news(found)
+        verdict = self.planned.doubt.verdict(found)
+        revised = revise(found) if verdict.matters else None
+        self.asking.ledger.sampled = Sampled(found, verdict, revised)
+        return self.planned.physical if revised is None else revised.physical
+
+    def _sample(self, step: AskStep) -> dict[CallKey, Selectivity]:
+        """Ask a sample; its answers are known from here on. What has none is left to the steps."""
+        run = self.asking.ledger.begin(step, sample=True)
+        with run.timed():
+            self._prepare(step)
+            subjects = self._subjects(step)
+            if subjects is None:
+                return {}
+            template, limit = self._template(step)
+            subjects = fitting(template, subjects, limit)
+            run.meet(subjects)
+            found = self.asking.ask(step, template, subjects, [Round(subjects)], lambda *_: None)
+            run.note(found)
+            self.asking.known.add(step, subjects, found)
+        return shares(step, subjects, found)
 
     def _step(self, step: AskStep) -> None:
         run = self.asking.ledger.begin(step)
         with run.timed():
-            for table, query in step.before:
-                self.statements.run(f"CREATE TEMP TABLE {quoted(table)} AS {query}")
+            self._prepare(step)
             self._ask(step, run)
+
+    def _prepare(self, step: AskStep) -> None:
+        for table, query in step.before:
+            self.statements.run(f"CREATE TEMP TABLE {quoted(table)} AS {query}")
 
     def _ask(self, step: AskStep, run: StepRun) -> None:
         subjects = self._subjects(step)
@@ -182,13 +242,29 @@ class _Run:
             run.note(counted)
             write_answers(self.statements, step, subjects, counted)
             return
-        template = tokenize(step, partial(self.tokenizer.encode, special=True), self.tokenizer.encode)
-        limit = self.engine.info().context_length
-        check_template(template, tuple(question.call for question in step.questions), limit)
+        template, limit = self._template(step)
+        subjects = self.asking.known.put_last(step, subjects)
         rounds = fit(template, subjects, limit, self.overflow, self.scratch, self._describe)
         found = self.asking.ask(step, template, subjects, rounds, self._row_failed)
         run.note(found)
+        self._learned(run)
         write_answers(self.statements, step, subjects, found)
+
+    def _template(self, step: AskStep) -> tuple[Template, int]:
+        """A step's prompts, and how long they may be."""
+        template = tokenize(step, partial(self.tokenizer.encode, special=True), self.tokenizer.encode)
+        limit = self.engine.info().context_length
+        check_template(template, tuple(question.call for question in step.questions), limit)
+        return template, limit
+
+    def _learned(self, run: StepRun) -> None:
+        domains = [run.step.anchors, *([run.step.partners] if run.step.partners is not None else [])]
+        stored = all(argument.table is not None for domain in domains for argument in domain.arguments)
+        if self.learn is None or not stored:
+            return
+        for question, (asked, true) in zip(run.step.questions, run.questions, strict=True):
+            if question.kind == "boolean" and question.key is not None:
+                self.learn(question.key, asked, true)
 
     def _subjects(self, step: AskStep) -> Subjects | None:
         """Who is asked; None where nobody is: then no text is tokenized either."""
@@ -216,3 +292,9 @@ class _Run:
     def _row_failed(self, subjects: Subjects, item: int, reason: str) -> None:
         if self.overflow != "null":
             raise RowFailed(f"{self._describe(subjects, item)}: no answer: {reason}")
+
+
+def _tables(steps: Sequence[AskStep]) -> list[str]:
+    """The temporary tables that steps fill."""
+    tables = [question.answers for step in steps for question in step.questions if question.answers]
+    return tables + [table for step in steps for table, _ in step.before]

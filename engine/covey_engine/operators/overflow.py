@@ -7,8 +7,8 @@ the mode says what happens: "error" names the longest, "null" leaves the questio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -33,11 +33,14 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Round:
-    """Subjects to be asked together: their items in the step's numbering (None: equal), what not to ask."""
+    """Subjects to be asked together: their items in the step's numbering (None: equal), what not to ask, and what is
+    known to be true or false of all of them.
+    """
 
     subjects: Subjects
     items: NDArray[np.int64] | None = None
     unanswered: frozenset[int] = frozenset()
+    known: Mapping[int, bool] = field(default_factory=dict)
 
 
 def fit(
@@ -64,6 +67,13 @@ def fit(
                 f"{describe(subjects, item)}: the prompt has {tokens:,} tokens,"
                 f" over the model's context of {limit:,} (ai_on_overflow = 'null' or 'truncate' would go on)"
             )
+
+
+def fitting(template: Template, subjects: Subjects, limit: int) -> Subjects:
+    """The subjects whose prompts all fit."""
+    if not _may_overflow(template, subjects, limit):
+        return subjects
+    return _without(subjects, _too_long(template, subjects, limit)[0]).subjects
 
 
 def _may_overflow(template: Template, subjects: Subjects, limit: int) -> bool:

@@ -103,12 +103,21 @@ class KeyOverlap:
 
 @dataclass(frozen=True)
 class Selectivity:
-    """The share of true answers, between `low` and `high` with 95 % certainty, and who says so."""
+    """The share of true answers, between `low` and `high` with 95 % certainty, who says so, and from how many."""
 
     value: float
     low: float
     high: float
     source: Literal["remembered", "sample", "hint", "default"]
+    answers: int = 0
+
+    @property
+    def origin(self) -> str:
+        """Who says so, in words."""
+        if not self.answers:
+            return self.source
+        how = "sampled" if self.source == "sample" else f"{self.source} from"
+        return f"{how} {self.answers:,} answers"
 
 
 DEFAULT = Selectivity(0.5, 0.05, 0.95, "default")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from copy import copy
+from dataclasses import InitVar, dataclass, field, replace
 from typing import cast
 
 import duckdb
@@ -47,7 +48,8 @@ _SPREAD = 1.5
 class StoredStatistics:
     """Statistics of what one cursor sees; made for one statement. in_transaction: the cursor must not be interrupted.
 
-    answers: what is known of questions asked before. left: seconds for what may take time.
+    answers: what is known of questions asked before. left: seconds for what may take time. What was found once is kept,
+    failures too.
     """
 
     cursor: InitVar[duckdb.DuckDBPyConnection]
@@ -60,9 +62,20 @@ class StoredStatistics:
     _ratios: dict[str, float] = field(default_factory=dict)
     _domains: dict[object, Counted] = field(default_factory=dict)
     _matching: dict[str, Count] = field(default_factory=dict)
+    _distincts: dict[tuple[str, str], Count] = field(default_factory=dict)
+    _overlaps: dict[tuple[tuple[str, str], tuple[str, str]], KeyOverlap] = field(default_factory=dict)
+    _failures: dict[str, duckdb.Error] = field(default_factory=dict)
 
     def __post_init__(self, cursor: duckdb.DuckDBPyConnection, in_transaction: bool, left: float) -> None:
         self.duck = DuckFigures(cursor, in_transaction, left)
+
+    def within(
+        self, cursor: duckdb.DuckDBPyConnection, answers: Mapping[CallKey, Selectivity]
+    ) -> StoredStatistics:
+        """The same figures for a statement that runs, in the transaction of its cursor, with other answers."""
+        found = copy(self)
+        found.answers, found.duck = answers, replace(self.duck, cursor=cursor, in_transaction=True)
+        return found
 
     def rows(self, table: str) -> Count:
         """Rows of a table, exact; of a view as of a query."""
@@ -72,6 +85,12 @@ class StoredStatistics:
 
     def distinct(self, table: str, column: str) -> Count:
         """Different values, by the sketch that DuckDB keeps of each column; counted where the table is small."""
+        place = table, column
+        if place not in self._distincts:
+            self._distincts[place] = self._differing(table, column)
+        return self._distincts[place]
+
+    def _differing(self, table: str, column: str) -> Count:
         name, source = quoted(column), quoted(table)
         rows = self.rows(table).value
         if rows <= _ROWS and self._text_bytes(table, column, rows) <= _BYTES:
@@ -91,6 +110,11 @@ class StoredStatistics:
 
     def overlap(self, left: tuple[str, str], right: tuple[str, str]) -> KeyOverlap:
         """Distinct values and, by how the two ranges overlap, common ones; counted where both tables are small."""
+        if (left, right) not in self._overlaps:
+            self._overlaps[left, right] = self._meeting(left, right)
+        return self._overlaps[left, right]
+
+    def _meeting(self, left: tuple[str, str], right: tuple[str, str]) -> KeyOverlap:
         ours, theirs = self.distinct(*left), self.distinct(*right)
         if ours.exact and theirs.exact:
             one, other = (
@@ -106,8 +130,15 @@ class StoredStatistics:
 
     def matching(self, sql: str) -> Count:
         """Rows of an AI-free query: counted if that is quick, else estimated by DuckDB."""
+        if sql in self._failures:
+            raise self._failures[sql]
         if sql not in self._matching:
-            self._matching[sql] = self._match(sql)
+            try:
+                self._matching[sql] = self._match(sql)
+            except duckdb.Error as error:
+                # Asked again within a transaction, it would abort it.
+                self._failures[sql] = error
+                raise
         return self._matching[sql]
 
     def _match(self, sql: str) -> Count:

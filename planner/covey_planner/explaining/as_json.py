@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from covey_planner.explaining.as_text import step_name
-from covey_planner.explaining.report import Report, estimated, happened, together
+from covey_planner.explaining.as_text import sample_name, step_name
+from covey_planner.explaining.report import Report, Sampling, estimated, every_actual, happened, together
 
 
 def write_json(report: Report) -> str:
-    """An object: profile, device, `steps` in the order they run, `total`, and under VERBOSE also rules and SQL.
+    """An object: profile, device, `steps` in the order they run, `total`, and under VERBOSE also rules and SQL; where
+    samples are asked before the steps, `sampling`.
 
     Of a step and of the total: `estimate`, and after ANALYZE `actual`. A figure that is not known is null.
     """
     limit = report.pricing.limit
     expected = [estimated(each, report.pricing) for each in report.estimates]
-    actual = [happened(each, report.pricing) for each in report.actuals]
+    actual = [happened(each, report.pricing) for each in every_actual(report)]
     total: dict[str, object] = {}
     if expected:
         total["estimate"] = asdict(together(expected, None))
@@ -30,10 +31,36 @@ def write_json(report: Report) -> str:
         "steps": [_step(report, at) for at in range(len(report.plan.steps))],
         "total": total,
     }
+    if report.sampling is not None:
+        found["sampling"] = _sampling(report, report.sampling)
     if report.explain.verbose:
         found["rules"] = [{"rule": rule, "plan": after.splitlines()} for rule, after in report.trace]
         found["residual"] = report.plan.residual
     return json.dumps(found, indent=2, ensure_ascii=False)
+
+
+def _sampling(report: Report, sampling: Sampling) -> dict[str, object]:
+    found: dict[str, object] = {
+        "samples": [_sample(report, sampling, at) for at in range(len(sampling.steps))]
+    }
+    if sampling.verdict is not None:
+        found["verdict"] = asdict(sampling.verdict)
+        found["revised"] = sampling.revised
+    return found
+
+
+def _sample(report: Report, sampling: Sampling, at: int) -> dict[str, object]:
+    step = sampling.steps[at]
+    questions = []
+    for question in step.questions:
+        shares = {"assumed": sampling.assumed, "found": sampling.found}
+        known = {name: each.get(question.key) for name, each in shares.items() if question.key is not None}
+        said = {name: asdict(share) for name, share in known.items() if share is not None}
+        questions.append({"call": question.call, **said})
+    found: dict[str, object] = {"name": sample_name(step), "questions": questions}
+    if sampling.actuals:
+        found["actual"] = asdict(happened(sampling.actuals[at], report.pricing))
+    return found
 
 
 def _step(report: Report, at: int) -> dict[str, object]:

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from covey_planner.cost.estimate import Asked
 from covey_planner.cost.statistics import Selectivity
-from covey_planner.explaining.report import Figures, Report, estimated, happened, together
+from covey_planner.explaining.report import (
+    Figures,
+    Report,
+    Sampling,
+    estimated,
+    every_actual,
+    happened,
+    together,
+)
+from covey_planner.ordering.doubt import PAIRS, TEXTS
 from covey_planner.physical import AnchorText, AskStep, Domain, PartnerText, Question, Segment, Text
 
 _NODE = 56
@@ -46,6 +55,15 @@ def step_name(number: int, step: AskStep) -> str:
     return f"step {number}: {which} of {_expressions(step.anchors)} (anchor), {_expressions(step.partners)}"
 
 
+def sample_name(step: AskStep) -> str:
+    """What a sample is of, in a few words."""
+    if step.partners is None:
+        return f"sample: up to {TEXTS} of {_expressions(step.anchors)}"
+    return (
+        f"sample: up to {PAIRS} pairs of {_expressions(step.anchors)} (anchor), {_expressions(step.partners)}"
+    )
+
+
 def _preface(report: Report) -> Iterator[str]:
     if report.plan.profile:
         yield f"profile: {report.plan.profile}"
@@ -59,10 +77,11 @@ def _preface(report: Report) -> Iterator[str]:
 def _tree(report: Report) -> Iterator[_Row]:
     steps = list(enumerate(report.plan.steps, 1))
     expected = [estimated(each, report.pricing) for each in report.estimates]
-    actual = [happened(each, report.pricing) for each in report.actuals]
+    actual = [happened(each, report.pricing) for each in every_actual(report)]
     yield _Row("result", _cells(together(expected, None)) if expected else ())
     if actual:
         yield _Row("  actual", _cells(together(actual, report.rows)))
+    actual = actual[len(actual) - len(report.actuals) :]
     for depth, (number, step) in enumerate(reversed(steps)):
         space = "  " * depth
         at = number - 1
@@ -75,6 +94,32 @@ def _tree(report: Report) -> Iterator[_Row]:
             yield _Row(f"{space}    until: {ending}")
         for index, question in enumerate(step.questions):
             yield from _asked(report, at, index, f"{space}    {question.call}")
+    if report.sampling is not None:
+        yield from _sampled(report, report.sampling, "  " * len(steps))
+
+
+def _sampled(report: Report, sampling: Sampling, space: str) -> Iterator[_Row]:
+    """The samples, which are asked before any step, and what they have shown."""
+    for number, step in enumerate(sampling.steps):
+        yield _Row(f"{space}└ {sample_name(step)}")
+        if sampling.actuals:
+            yield _Row(f"{space}    actual", _cells(happened(sampling.actuals[number], report.pricing)))
+        for question in step.questions:
+            known = (question.key,) if question.key is not None else ()
+            parts = [f"assumed {_share(sampling.assumed[key])}" for key in known if key in sampling.assumed]
+            parts += [f"found {_share(sampling.found[key])}" for key in known if key in sampling.found]
+            yield _Row(f"{space}    {question.call}", ("; ".join(parts),) if parts else ())
+
+
+def _verdict(sampling: Sampling) -> str:
+    """What became of the plan."""
+    if sampling.verdict is None:
+        return "a sample is asked first, as the order of the steps depends on it: the plan may be revised"
+    given, best = sampling.verdict.given, sampling.verdict.best
+    saved = (given - best) / given if given else 0.0
+    if sampling.revised:
+        return f"the plan was revised after the sample: by it, this order costs {saved:.0%} less"
+    return f"the plan was kept after the sample: by it, another order costs {saved:.1%} less at most"
 
 
 def _asked(report: Report, step: int, index: int, name: str) -> Iterator[_Row]:
@@ -96,7 +141,7 @@ def _likely(asked: Asked) -> str:
 
 
 def _share(found: Selectivity) -> str:
-    return f"{found.value:.0%} true ({found.source}, {found.low:.0%} to {found.high:.0%})"
+    return f"{found.value:.0%} true ({found.origin}, {found.low:.0%} to {found.high:.0%})"
 
 
 def _table(rows: Sequence[_Row], analyzed: bool) -> Iterator[str]:
@@ -166,6 +211,8 @@ def _notes(report: Report) -> Iterator[str]:
             sides = [step.anchors, *([step.partners] if step.partners is not None else [])]
             names = ", ".join(_expressions(side) for side in sides)
             yield f"step {number}: tokens of {names} are estimated from bytes, for want of a token column of all texts"
+    if report.sampling is not None:
+        yield _verdict(report.sampling)
     if report.seconds is not None:
         yield f"ran in {_seconds(report.seconds)} s"
 

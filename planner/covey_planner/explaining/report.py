@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from covey_planner.cost.estimate import StepEstimate
 from covey_planner.cost.roofline import Pricing
+from covey_planner.cost.statistics import Selectivity
 from covey_planner.cost.work import Work
 from covey_planner.language.explained import Explain
-from covey_planner.physical import PhysicalPlan
+from covey_planner.ordering.doubt import Verdict
+from covey_planner.physical import AskStep, CallKey, PhysicalPlan
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,22 @@ class Actual:
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """Samples that are asked before the steps, as the order depends on it.
+
+    assumed: the shares that are in doubt. Where they were asked: actuals of each, the shares found, what these say of
+    the order, and whether the plan shown is the one that was made then.
+    """
+
+    steps: tuple[AskStep, ...]
+    assumed: Mapping[CallKey, Selectivity]
+    actuals: tuple[Actual, ...] = ()
+    found: Mapping[CallKey, Selectivity] = field(default_factory=dict)
+    verdict: Verdict | None = None
+    revised: bool = False
+
+
+@dataclass(frozen=True)
 class Report:
     """A plan and all that is known of it. trace: of each rule that changed the logical plan its name and the plan after
     it. actuals: of the steps, and rows and seconds of the whole statement, where it has run.
@@ -45,6 +63,7 @@ class Report:
     actuals: tuple[Actual, ...] = ()
     rows: int | None = None
     seconds: float | None = None
+    sampling: Sampling | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +122,11 @@ def happened(step: Actual, pricing: Pricing) -> Figures:
         dollars=pricing.dollars(step.device_seconds),
         percent=_percent(limit, step.device_seconds),
     )
+
+
+def every_actual(report: Report) -> tuple[Actual, ...]:
+    """What the samples did, and then the steps."""
+    return (*(report.sampling.actuals if report.sampling is not None else ()), *report.actuals)
 
 
 def together(steps: Sequence[Figures], rows: float | None) -> Figures:

@@ -28,8 +28,9 @@ from covey_planner.logical import (
     leaves,
     map_leaves,
 )
-from covey_planner.lowering.ending import ending_of
+from covey_planner.lowering.ending import Ending, ending_of
 from covey_planner.ordering.costing import Costing
+from covey_planner.ordering.doubt import Posed
 from covey_planner.ordering.limited import limited
 from covey_planner.ordering.posing import Poser, Unit, conjuncts
 from covey_planner.ordering.problem import Ordered, Problem
@@ -46,11 +47,12 @@ def arrange(
     costing: Costing,
     columns: Mapping[str, Mapping[str, str]],
     cheapest: bool = True,
+    posed: list[Posed] | None = None,
 ) -> Logical:
     """Order all blocks. tree: the whole statement. columns: of stored tables and views. cheapest: whether anchors
-    that no option pins are chosen by cost.
+    that no option pins are chosen by cost. posed: gets the blocks that were ordered and are asked to their ends.
     """
-    arranger = _Arranger(tree, profile, costing, cheapest)
+    arranger = _Arranger(tree, profile, costing, cheapest, [] if posed is None else posed)
     sources = Sources(costing.statistics, Stored.of(columns))
     return arranger.anchored(Logical(tuple(arranger.block(block, sources) for block in logical.blocks)))
 
@@ -63,14 +65,23 @@ class _Arranger:
     profile: PromptProfile
     costing: Costing
     cheapest: bool
+    posed: list[Posed]
     decided: dict[object, str | None] = field(default_factory=dict)
 
     def block(self, block: Block, around: Sources) -> Block:
         """A block and those inside it, outer ones first: they choose the sides of what asks about their rows."""
         sources = around.inside(block)
-        problem, units = Poser(sources, self.costing, self.profile, self.cheapest, self.decided).pose(block)
+        decided = dict(self.decided)
+
+        def poser(costing: Costing) -> Poser:
+            return Poser(sources, costing, self.profile, self.cheapest, decided)
+
+        problem, units = poser(self.costing).pose(block)
         if problem.relations and 0 < len(units) <= MOST:
-            found = self._order(block, problem, units)
+            ending = ending_of(block, self.tree)
+            found = self._order(ending, problem, units)
+            if ending is None or ending.enough is None:
+                self.posed.append(Posed(block, poser, self.costing, problem, units, found))
             self._decide(units, found)
             block = replace(block, plan=self._ordered(block.plan, units, found))
         return replace(
@@ -84,8 +95,7 @@ class _Arranger:
         """All calls on the sides that were chosen."""
         return Logical(tuple(map(self._anchored, logical.blocks)))
 
-    def _order(self, block: Block, problem: Problem, units: Sequence[Unit]) -> Ordered:
-        ending = ending_of(block, self.tree)
+    def _order(self, ending: Ending | None, problem: Problem, units: Sequence[Unit]) -> Ordered:
         if ending is None or ending.enough is None:
             return order(problem, self.costing.seconds)
         asked = [unit.condition is not None and documents(unit.condition) is not None for unit in units]

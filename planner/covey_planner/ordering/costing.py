@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
+from covey_planner.call import Call
 from covey_planner.cost.estimate import Encode
-from covey_planner.cost.statistics import Statistics
+from covey_planner.cost.statistics import CallKey, Selectivity, Statistics, call_key
 from covey_planner.cost.work import Work
 
 
@@ -14,13 +15,19 @@ from covey_planner.cost.work import Work
 class Costing:
     """price: seconds of some work, None where no device is known; then fresh tokens decide, and pairs a little.
 
-    chunk_tokens: of one forward pass.
+    chunk_tokens: of one forward pass. assumed: shares of true answers, whatever the statistics say.
     """
 
     statistics: Statistics
     encode: Encode
     price: Callable[[Work], float | None] | None = None
     chunk_tokens: int = 16_384
+    assumed: Mapping[CallKey, Selectivity] = field(default_factory=dict)
+
+    def selectivity(self, call: Call) -> Selectivity:
+        """The share of true answers to a call."""
+        key = call_key(call)
+        return self.assumed.get(key) or self.statistics.selectivity(key, call.selectivity)
 
     def seconds(self, work: Work) -> float:
         """The price, in seconds or in tokens."""

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from covey_planner.call import Call
-from covey_planner.cost.statistics import call_key
 from covey_planner.logical import All, Ask, Block, Condition, Mixed, Value, filters, is_cheap, leaves
 from covey_planner.lowering.steps import prompt_of
 from covey_planner.ordering.costing import Costing
 from covey_planner.ordering.lengths import lengths
 from covey_planner.ordering.problem import Documents, Predicate, Problem, Prompt, Share, Side
 from covey_planner.ordering.sources import Sources
-from covey_planner.ordering.trees import shortest
+from covey_planner.ordering.trees import Odds, shortest
 from covey_planner.profiles import PromptProfile
 from covey_planner.rules.share_documents import documents
 
@@ -97,6 +96,10 @@ class Poser:
             float(self._costing.chunk_tokens),
         )
         return problem, tuple(units)
+
+    def odds(self, condition: Condition) -> Odds:
+        """Of a tree of calls, with its parts in the order that they have."""
+        return shortest(condition, self._question, self._share, keep=True)[1]
 
     def _condition(self, condition: Condition) -> tuple[Unit, Predicate | None]:
         """A condition as a predicate; None where it is no tree of calls about the same documents."""
@@ -182,7 +185,7 @@ class Poser:
     def _share(self, call: Call) -> Share:
         if call.kind != "boolean":
             return _UNKNOWN
-        found = self._costing.statistics.selectivity(call_key(call), call.selectivity)
+        found = self._costing.selectivity(call)
         return Share(found.value, found.low, found.high)
 
     def _question(self, call: Call) -> float:

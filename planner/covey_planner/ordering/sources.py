@@ -68,7 +68,7 @@ class Sources:
     @property
     def relations(self) -> tuple[Relation, ...]:
         """All of them, by number."""
-        return tuple(Relation(name, known.rows) for name, known in zip(self.numbers, self.known, strict=True))
+        return tuple(Relation(known.name, known.rows) for known in self.known)
 
     def documents(self, arguments: Sequence[Argument]) -> Documents | None:
         """The documents of one side of a call; None where they are not about exactly one relation."""

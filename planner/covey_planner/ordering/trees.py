@@ -24,19 +24,20 @@ class Odds:
 
 
 def shortest(
-    condition: Condition, price: Callable[[Call], float], share: Callable[[Call], Share]
+    condition: Condition, price: Callable[[Call], float], share: Callable[[Call], Share], keep: bool = False
 ) -> tuple[Condition, Odds]:
-    """Order the parts of a tree that consists of calls only."""
+    """Order the parts of a tree that consists of calls only. keep: as they are; only the odds are wanted."""
     match condition:
         case Ask(call):
             return condition, Odds(price(call), 1.0, share(call))
         case Not(part):
-            inner, odds = shortest(part, price, share)
+            inner, odds = shortest(part, price, share, keep)
             return Not(inner), replace(odds, true=_not(odds.true))
         case All(parts) | Any(parts):
             wants = isinstance(condition, All)
-            found = [shortest(part, price, share) for part in parts]
-            found.sort(key=lambda each: _rank(each[1], wants))
+            found = [shortest(part, price, share, keep) for part in parts]
+            if not keep:
+                found.sort(key=lambda each: _rank(each[1], wants))
             total, asks, reached = 0.0, 0.0, Share.sure(1.0)
             for _, odds in found:
                 total, asks = total + odds.price * reached.value, asks + odds.asks * reached.value

@@ -1,0 +1,218 @@
+"""Answers that a sample has brought go in; out comes what a step need not ask any more. Asks nothing.
+
+An answer is known by its prompt (the segments of its step and question) and the keys of its texts, so that it is found
+whatever step asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from covey_planner.physical import MATCH, AskStep, Question
+from numpy.typing import NDArray
+
+from covey_engine.operators.answers import FALSE, NOT_ASKED, TRUE, Found
+from covey_engine.operators.domains import Keys
+from covey_engine.operators.overflow import Round
+from covey_engine.operators.subjects import Subjects
+
+Items = NDArray[np.int64]
+Names = NDArray[np.bytes_]
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """Of one prompt: the texts' keys on both sides (partners empty for a filter), what is known, and values."""
+
+    anchors: Names
+    partners: Names
+    states: NDArray[np.int8]
+    values: NDArray[np.float64]
+
+
+@dataclass
+class Known:
+    """The answers of one statement's samples."""
+
+    _found: dict[object, _Answers] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._found)
+
+    def add(self, step: AskStep, subjects: Subjects, found: Sequence[Found]) -> None:
+        """Keep what was found for a sample, but for what failed."""
+        items = np.arange(subjects.items)
+        anchors = _names(subjects.anchors.keys)[subjects.anchor_rows(items)]
+        partners = anchors[:0]
+        if subjects.partners is not None:
+            partners = _names(subjects.partners.keys)[subjects.partner_rows(items)]
+        for question, answers in zip(step.questions, found, strict=True):
+            good = (answers.states == TRUE) | (answers.states == FALSE)
+            values = answers.values[good] if len(answers.values) else answers.values
+            theirs = partners[good] if len(partners) else partners
+            kept = _Answers(anchors[good], theirs, answers.states[good], values)
+            self._found[_prompt(step, question)] = kept
+
+    def put_last(self, step: AskStep, subjects: Subjects) -> Subjects:
+        """Where every pair is asked, the anchors of which something is known behind the others."""
+        if subjects.partners is None or subjects.pairs is not None or not self._concerns(step):
+            return subjects
+        names = _names(subjects.anchors.keys)
+        touched = np.zeros(len(names), np.bool_)
+        for question in step.questions:
+            answers = self._found.get(_prompt(step, question))
+            if answers is not None:
+                touched |= np.isin(names, answers.anchors)
+        return replace(subjects, anchors=subjects.anchors.take(np.argsort(touched, kind="stable")))
+
+    def open_rounds(
+        self, step: AskStep, subjects: Subjects, found: Sequence[Found], rounds: Sequence[Round]
+    ) -> tuple[list[Round], Items]:
+        """Note in `found` what is known; what is left of the rounds, and the items that `only_asked` is for.
+
+        Of a step that ends with enough matches everything is asked: which of them count is a matter of order.
+        """
+        if step.enough is not None or not self._concerns(step):
+            return list(rounds), np.zeros(0, np.int64)
+        touched = np.unique(
+            np.concatenate([self._fill(step, n, subjects, found[n]) for n in range(len(found))])
+        )
+        if not len(touched):
+            return list(rounds), touched
+        states = np.stack([each.states[touched] for each in found])
+        over = np.array([_end(step.questions, pattern) for pattern in states.T])
+        settled = np.zeros(0, np.int64)
+        if step.exists:
+            settled = np.unique(subjects.anchor_rows(touched[over == MATCH]))
+        parts: list[Round] = []
+        for turn in rounds:
+            parts += _without(turn, subjects, touched, settled)
+            parts += _patterns(turn, subjects, touched[over >= 0], states[:, over >= 0], settled)
+        return parts, touched
+
+    def _concerns(self, step: AskStep) -> bool:
+        return any(_prompt(step, question) in self._found for question in step.questions)
+
+    def _fill(self, step: AskStep, number: int, subjects: Subjects, found: Found) -> Items:
+        """Note the answers to a question; the items that they are about."""
+        answers = self._found.get(_prompt(step, step.questions[number]))
+        if answers is None:
+            return np.zeros(0, np.int64)
+        rows = _rows(_names(subjects.anchors.keys), answers.anchors)
+        if subjects.partners is None:
+            items = rows
+        else:
+            items = _items(subjects, rows, _rows(_names(subjects.partners.keys), answers.partners))
+        there = items >= 0
+        found.states[items[there]] = answers.states[there]
+        if len(found.values):
+            found.values[items[there]] = answers.values[there]
+        return items[there]
+
+
+def only_asked(questions: Sequence[Question], items: Items, found: Sequence[Found]) -> None:
+    """Forget answers to questions that the other answers leave unasked: a sample is asked all of them, but of a step
+    nothing is known beyond what it asks. Afterwards all is as if no sample had been.
+    """
+    states = np.stack([each.states[items] for each in found])
+    patterns, which = np.unique(states, axis=1, return_inverse=True)
+    for number, pattern in enumerate(patterns.T):
+        at, reached = 0, set()
+        while at >= 0:
+            reached.add(at)
+            if pattern[at] == NOT_ASKED:
+                break
+            at = questions[at].on_true if pattern[at] == TRUE else questions[at].on_false
+        for question in set(range(len(questions))) - reached:
+            found[question].states[items[which.ravel() == number]] = NOT_ASKED
+
+
+def _prompt(step: AskStep, question: Question) -> object:
+    sides = len(step.anchors.arguments), len(step.partners.arguments) if step.partners is not None else -1
+    return step.prefix, question.suffix, question.kind, question.labels, sides
+
+
+def _names(keys: Keys) -> Names:
+    """The keys of each row as one value."""
+    columns = [np.ascontiguousarray(column).view("S16") for column in keys.columns]
+    if len(columns) == 1:
+        return columns[0]
+    return np.ascontiguousarray(np.stack(columns, axis=1)).view(f"S{16 * len(columns)}").ravel()
+
+
+def _rows(names: Names, wanted: Names) -> Items:
+    """In which row each wanted name stands, -1 for none."""
+    different, which = np.unique(wanted, return_inverse=True)
+    rows = np.full(len(different), -1)
+    place = np.minimum(np.searchsorted(different, names), len(different) - 1)
+    here = np.flatnonzero(different[place] == names) if len(different) else np.zeros(0, np.int64)
+    rows[place[here]] = here
+    return rows[which]
+
+
+def _items(subjects: Subjects, anchors: Items, partners: Items) -> Items:
+    """The item of each pair of rows, -1 for none."""
+    assert subjects.partners is not None
+    both = (anchors >= 0) & (partners >= 0)
+    if subjects.pairs is None:
+        return np.where(both, anchors * len(subjects.partners) + partners, -1)
+    items = np.full(len(anchors), -1)
+    for row in np.unique(anchors[both]).tolist():
+        begin, end = subjects.pairs.offsets[row : row + 2].tolist()
+        wanted = np.flatnonzero(both & (anchors == row))
+        met = subjects.pairs.indices[begin:end]
+        order = np.argsort(met, kind="stable")
+        place = np.minimum(np.searchsorted(met, partners[wanted], sorter=order), len(met) - 1)
+        there = met[order[place]] == partners[wanted]
+        items[wanted[there]] = begin + order[place[there]]
+    return items
+
+
+def _end(questions: Sequence[Question], states: NDArray[np.int8]) -> int:
+    """The first question that is open once the known ones are answered; -1 or MATCH where none is."""
+    at = 0
+    while at >= 0 and states[at] != NOT_ASKED:
+        at = questions[at].on_true if states[at] == TRUE else questions[at].on_false
+    return at
+
+
+def _without(turn: Round, subjects: Subjects, touched: Items, settled: Items) -> list[Round]:
+    """What of a round nothing is known of."""
+    if turn.items is None and subjects.partners is not None and subjects.pairs is None:
+        # The anchors of which something is known are the last ones, and of those some pairs are still open.
+        first = int(subjects.anchor_rows(touched).min())
+        size = len(subjects.partners)
+        rest = np.setdiff1d(np.arange(first * size, subjects.items), touched)
+        rest = rest[~np.isin(subjects.anchor_rows(rest), settled)]
+        parts = [replace(turn, subjects=subjects.restrict(rest), items=rest)] if len(rest) else []
+        if first:
+            untouched = replace(subjects, anchors=subjects.anchors.take(np.arange(first)))
+            parts.insert(0, replace(turn, subjects=untouched))
+        return parts
+    items = np.arange(turn.subjects.items) if turn.items is None else turn.items
+    left = np.flatnonzero(~np.isin(items, touched) & ~np.isin(subjects.anchor_rows(items), settled))
+    if not len(left):
+        return []
+    return [replace(turn, subjects=turn.subjects.restrict(left), items=items[left])]
+
+
+def _patterns(
+    turn: Round, subjects: Subjects, touched: Items, states: NDArray[np.int8], settled: Items
+) -> list[Round]:
+    """What of a round is known in part, by what is known."""
+    open_ = ~np.isin(subjects.anchor_rows(touched), settled)
+    if not open_.any():
+        return []
+    patterns, which = np.unique(states[:, open_], axis=1, return_inverse=True)
+    parts = []
+    for number, pattern in enumerate(patterns.T):
+        wanted = touched[open_][which.ravel() == number]
+        local = wanted if turn.items is None else np.flatnonzero(np.isin(turn.items, wanted))
+        if len(local):
+            known = {question: bool(state == TRUE) for question, state in enumerate(pattern) if state}
+            items = local if turn.items is None else turn.items[local]
+            parts.append(replace(turn, subjects=turn.subjects.restrict(local), items=items, known=known))
+    return parts
