@@ -43,6 +43,7 @@ class Estimating:
     library: TokenLibrary
     prices: Prices = field(default_factory=Prices)
     remembered: Remembered = field(default_factory=Remembered)
+    _sketches: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
 
     def options(self, options: PlanOptions) -> PlanOptions:
         """The options with what estimates need; waits where the model is being loaded."""
@@ -55,7 +56,9 @@ class Estimating:
 
     def statistics(self, cursor: duckdb.DuckDBPyConnection) -> StoredStatistics:
         """Statistics of what a cursor sees, for one statement."""
-        return StoredStatistics(cursor, self.library, in_transaction(cursor), self.remembered)
+        return StoredStatistics(
+            cursor, self.library, in_transaction(cursor), self.remembered, sketches=self._sketches
+        )
 
     @cached_property
     def pricing(self) -> Pricing:

@@ -104,6 +104,23 @@ def test_a_few_rows_of_a_large_table_hold_as_many_values_as_are_expected(
 
 
 @pytest.mark.usefixtures("big")
+def test_values_of_a_large_column_are_sketched_once_until_the_table_changes(
+    cursor: duckdb.DuckDBPyConnection, library: TokenLibrary
+) -> None:
+    sketches: dict[tuple[str, str], tuple[str, float]] = {}
+
+    def distinct(left: float) -> float:
+        return StoredStatistics(cursor, library, left=left, sketches=sketches).distinct("big", "body").value
+
+    assert not sketches
+    assert distinct(60.0) == pytest.approx(DISTINCT, rel=0.1)
+    assert distinct(0.0) == distinct(60.0)
+    cursor.execute(f"INSERT INTO big SELECT id, part, 'other ' || id FROM big WHERE id < {DISTINCT}")
+    assert distinct(0.0) != pytest.approx(DISTINCT, rel=0.1)
+    assert distinct(60.0) == pytest.approx(2 * DISTINCT, rel=0.1)
+
+
+@pytest.mark.usefixtures("big")
 def test_tokenized_texts_tell_the_lengths_of_a_large_column(
     cursor: duckdb.DuckDBPyConnection, library: TokenLibrary
 ) -> None:

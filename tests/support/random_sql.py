@@ -9,22 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
-
-TABLES = """
-CREATE TABLE a (id INTEGER, t VARCHAR, u VARCHAR, n INTEGER);
-INSERT INTO a VALUES (1, 'red', 'x', 1), (2, 'blue', NULL, 2), (3, NULL, 'y', 1), (4, 'red', 'z {0}', NULL),
-    (5, '', 'x', 3), (6, 'Zoë', NULL, NULL), (7, 'green', '', 2), (7, 'green', '', 2);
-CREATE TABLE b (id INTEGER, t VARCHAR, n INTEGER);
-INSERT INTO b VALUES (1, 'red', 2), (2, 'one', 1), (3, NULL, 3), (NULL, 'two', NULL), (5, 'blue', 7), (2, 'three', 1);
-CREATE TABLE c (id INTEGER, t VARCHAR, flag BOOLEAN);
-INSERT INTO c VALUES (1, 'x', TRUE), (2, 'red', FALSE), (3, 'x', NULL), (4, NULL, TRUE);
-"""
-
-_STORED = {
-    "a": [("id", "int"), ("t", "text"), ("u", "text"), ("n", "int")],
-    "b": [("id", "int"), ("t", "text"), ("n", "int")],
-    "c": [("id", "int"), ("t", "text"), ("flag", "bool")],
-}
+from support.random_tables import STORED
 
 _OTHER_JOINS = ("CROSS JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN")
 
@@ -78,19 +63,28 @@ class _Writer:
         question = self.pick("p?", "q?", "q?", "r? seldom", "s? often")
         if self.chance(60):
             return f"AI_FILTER('{question}', {self.argument(columns)})"
-        if self.chance(85):
-            template = self.pick("{0} fits {1}, ", "{1} is {0}. ") + question
-            return f"AI_FILTER(PROMPT('{template}', {self.argument(columns)}, {self.argument(columns)}))"
-        return f"AI_FILTER(PROMPT('Is {{0}} {question}', {self.text(columns)}))"
+        return f"AI_FILTER({self.prompt(columns, question)})"
+
+    def prompt(self, columns: _Columns, question: str) -> str:
+        """A question about one to three values."""
+        texts = ("Is {0} ", "{0} fits {1}, ", "{1} is {0}. ", "{1} and {{so}} {0}: ", "{2} of {0} or {1}? ")
+        template = self.pick(*texts[:1], *texts[1:3] * 4, *texts[3:])
+        values = ", ".join(self.argument(columns) for n in range(3) if f"{{{n}}}" in template)
+        return f"PROMPT('{template}{question}', {values})"
 
     def answer(self, columns: _Columns) -> str:
         """Another AI call, compared."""
         if self.chance(50):
             return f"({self.label(columns)} {self.pick('=', '<>')} '{self.pick('a', 'b')}')"
-        return f"(AI_SCORE('{self.pick('p?', 'q?')}', {self.text(columns)}) {self.pick('<', '>')} 0.5)"
+        bound = f"{self.pick('<', '>')} 0.5"
+        if self.chance(25):
+            return f"(AI_SCORE({self.prompt(columns, 'p?')}) {bound})"
+        return f"(AI_SCORE('{self.pick('p?', 'q?')}', {self.text(columns)}) {bound})"
 
     def label(self, columns: _Columns) -> str:
         own = [column.sql for column in columns if column.kind == "text"]
+        if self.chance(15):
+            return f"AI_CLASSIFY({self.prompt(columns, 'which?')}, ['a', 'b'])"
         return f"AI_CLASSIFY({self.pick(*own) if own else 'NULL::VARCHAR'}, ['a', 'b', 'c'])"
 
     def cheap(self, columns: _Columns) -> str:
@@ -139,6 +133,11 @@ class _Writer:
         inner = [column.sql for column in own if column.kind == "int"]
         if word.endswith("IN") and ints and inner:
             return f"{self.pick(*ints)} {word} (SELECT {self.pick(*inner)} FROM {source}{where})"
+        texts = [[column.sql for column in side if column.kind == "text"] for side in (columns, own)]
+        if word.endswith("IN") and all(texts):
+            return f"{self.pick(*texts[0])} {word} (SELECT {self.pick(*texts[1])} FROM {source}{where})"
+        if word == "count" and ints and inner and self.chance(40):
+            return f"{self.pick(*ints)} >= (SELECT max({self.pick(*inner)}) FROM {source}{where})"
         if word == "count":
             return f"(SELECT count(*) FROM {source}{where}) > {self.pick(0, 1, 3)}"
         return f"{word if 'EXISTS' in word else 'EXISTS'} (SELECT 1 FROM {source}{where})"
@@ -151,7 +150,7 @@ class _Writer:
             inner, kinds = self.select(depth - 1)
             return f"({inner}) {alias}", [_Column(f"{alias}.c{n}", kind) for n, kind in enumerate(kinds)]
         table = self.pick("a", "b", "c")
-        return f"{table} {alias}", [_Column(f"{alias}.{name}", kind) for name, kind in _STORED[table]]
+        return f"{table} {alias}", [_Column(f"{alias}.{name}", kind) for name, kind in STORED[table]]
 
     def source(self, depth: int, inside: bool = False) -> tuple[str, list[_Column]]:
         """A FROM clause and what can be read from it.
@@ -161,7 +160,7 @@ class _Writer:
         text, columns = self.relation(depth)
         for _ in range(self.pick(0, 0, 1, 1, 2) if depth > 1 else self.pick(0, 0, 0, 1)):
             member, added = self.relation(depth - 1)
-            kind = self.pick(",", *["JOIN"] * 2, *["LEFT JOIN"] * 2, *_OTHER_JOINS[: 3 if inside else 5])
+            kind = self.pick(",", *["JOIN"] * 2, *["LEFT JOIN"] * 2, *_OTHER_JOINS)
             both = [*columns, *added]
             if kind == ",":
                 text += f", {member}"
@@ -192,7 +191,20 @@ class _Writer:
         items = [self.item(kind, columns, depth) for kind in wanted]
         listed = ", ".join(f"{item} AS c{n}" for n, item in enumerate(items))
         distinct = "DISTINCT " if self.chance(10) else ""
-        return f"SELECT {distinct}{listed} FROM {source}{self.where(columns, depth)}", wanted
+        where = self.where(columns, depth)
+        qualify = f" QUALIFY {self.window_condition(columns)}" if self.chance(8) else ""
+        return f"SELECT {distinct}{listed} FROM {source}{where}{qualify}", wanted
+
+    def window_condition(self, columns: _Columns) -> str:
+        """A condition over windows in which the order of equal rows does not matter."""
+        partition = f"PARTITION BY {self.pick(self.pick(*columns).sql, self.call(columns))}"
+        score = f"AI_SCORE('{self.pick('p?', 'q?')}', {self.text(columns)})"
+        return self.pick(
+            f"count(*) OVER ({partition}) > 2",
+            f"rank() OVER (ORDER BY {score} DESC NULLS LAST) <= 2",
+            f"rank() OVER ({partition} ORDER BY {score} NULLS LAST) = 1",
+            f"count(*) FILTER (WHERE {self.call(columns)}) OVER ({partition}) > 1",
+        )
 
     def item(self, kind: str, columns: _Columns, depth: int) -> str:
         if kind == "bool":
@@ -202,6 +214,9 @@ class _Writer:
         own = [column.sql for column in columns if column.kind == kind]
         if own and self.chance(85):
             return self.pick(*own)
+        if kind == "int" and self.chance(40):
+            counted = f"count(*) FILTER (WHERE {self.call(columns)})"
+            return f"CAST({counted} OVER (PARTITION BY {self.pick(*columns).sql}) AS INTEGER)"
         value = "1" if kind == "int" else "'y'"
         return f"CASE WHEN {self.call(columns)} THEN {value} END"
 
@@ -235,15 +250,42 @@ class _Writer:
 
     def statement(self) -> str:
         query, kinds = self.select(3)
+        columns = [_Column(f"z.c{n}", kind) for n, kind in enumerate(kinds)]
         if self.chance(20):
-            query = f"WITH w AS ({query}) SELECT * FROM w"
+            after = self.pick("", "", f" UNION ALL SELECT * FROM w z WHERE {self.condition(columns, 1, 2)}")
+            query = f"WITH w AS ({query}) SELECT * FROM w{after}"
         if self.chance(25):
-            places = ", ".join(f"{n + 1} NULLS LAST" for n in range(len(kinds)))
-            query = f"SELECT * FROM ({query}) z ORDER BY {places} LIMIT {self.pick(1, 3, 5)}"
+            places = [f"{n + 1} NULLS LAST" for n in range(len(kinds))]
+            if self.chance(30):
+                places.insert(0, f"{self.call(columns)} DESC NULLS LAST")
+            query = f"SELECT * FROM ({query}) z ORDER BY {', '.join(places)} LIMIT {self.pick(1, 3, 5)}"
         return query
+
+    def change(self) -> tuple[str, str, str]:
+        """What makes a table z, a statement that changes it, and a query of what is there then."""
+        table = self.pick("a", "b", "c")
+        columns = [_Column(f"z.{name}", kind) for name, kind in STORED[table]]
+        where = self.where(columns, 2)
+        text = self.pick(
+            self.text(columns), self.label(columns), f"CASE WHEN {self.call(columns)} THEN 'y' END"
+        )
+        source, _ = self.plain(2, ["int", "text"])
+        statement = self.pick(
+            *[f"UPDATE z SET t = {text}{where}"] * 3,
+            *[f"DELETE FROM z{where}"] * 3,
+            *[f"INSERT INTO z (id, t) {source}"] * 3,
+            f"CREATE OR REPLACE TABLE z AS {source}",
+        )
+        return f"CREATE OR REPLACE TABLE z AS SELECT * FROM {table}", statement, "SELECT * FROM z"
 
 
 @st.composite
 def queries(draw: Draw) -> str:
     """A query, with at least one AI call as a rule."""
     return _Writer(draw).statement()
+
+
+@st.composite
+def changes(draw: Draw) -> tuple[str, str, str]:
+    """A table made, changed with AI calls as a rule, and read."""
+    return _Writer(draw).change()

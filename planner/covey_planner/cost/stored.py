@@ -7,7 +7,7 @@ the figures say so.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from copy import copy
 from dataclasses import InitVar, dataclass, field, replace
 from typing import cast
@@ -48,8 +48,9 @@ _SPREAD = 1.5
 class StoredStatistics:
     """Statistics of what one cursor sees; made for one statement. in_transaction: the cursor must not be interrupted.
 
-    answers: what is known of questions asked before. left: seconds for what may take time. What was found once is kept,
-    failures too.
+    answers: what is known of questions asked before. left: seconds for what may take time. sketches: what has been
+    counted of large columns, by table and column, beside what DuckDB said of the column then; may outlive a
+    statement. What was found once is kept, failures too.
     """
 
     cursor: InitVar[duckdb.DuckDBPyConnection]
@@ -57,6 +58,7 @@ class StoredStatistics:
     in_transaction: InitVar[bool] = False
     answers: Mapping[CallKey, Selectivity] = field(default_factory=dict)
     left: InitVar[float] = SECONDS
+    sketches: MutableMapping[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
     duck: DuckFigures = field(init=False)
     _rows: dict[str, Count] = field(default_factory=dict)
     _ratios: dict[str, float] = field(default_factory=dict)
@@ -84,7 +86,7 @@ class StoredStatistics:
         return self._rows[table]
 
     def distinct(self, table: str, column: str) -> Count:
-        """Different values, by the sketch that DuckDB keeps of each column; counted where the table is small."""
+        """Different values, counted where the table is small, else by a sketch of the whole column."""
         place = table, column
         if place not in self._distincts:
             self._distincts[place] = self._differing(table, column)
@@ -97,8 +99,26 @@ class StoredStatistics:
             found = self.duck.ask(f"SELECT count(DISTINCT {name}) FROM {source}", sure=True)
             if found is not None:
                 return Count(float(found[0][0]), exact=True)
-        sketch = self.duck.column(table, column).get("approx_unique")
-        return Count(rows if sketch is None else min(float(sketch), rows), exact=False)
+        return Count(min(self._sketched(table, column, rows), rows), exact=False)
+
+    def _sketched(self, table: str, column: str, rows: float) -> float:
+        """Different values of a large column, within a few percent if there is time for a sketch of all rows.
+
+        What DuckDB keeps is a sketch of a sample, seen to be off by a factor of up to three.
+        """
+        kept = self.duck.column(table, column)
+        sketch = kept.get("approx_unique")
+        if sketch is None:
+            return rows
+        place, version = (table, column), f"{rows} {kept}"
+        known = self.sketches.get(place)
+        if known is not None and known[0] == version:
+            return known[1]
+        found = self.duck.ask(f"SELECT approx_count_distinct({quoted(column)}) FROM {quoted(table)}")
+        if found is None:
+            return float(sketch)
+        self.sketches[place] = version, float(found[0][0])
+        return self.sketches[place][1]
 
     def tokens(self, table: str, column: str) -> TokenCount:
         """Tokens of a text column: of all texts where the table is small and its token column holds them."""
@@ -143,7 +163,9 @@ class StoredStatistics:
 
     def _match(self, sql: str) -> Count:
         expected = self.duck.outline(sql)
-        sure = expected.whole or expected.scanned <= _ROWS
+        if expected.whole:
+            return Count(expected.rows, exact=True)
+        sure = expected.scanned <= _ROWS
         if sure or not self.duck.in_transaction:
             found = self.duck.ask(f"SELECT count(*) FROM ({sql}) AS __covey_q", sure)
             if found is not None:

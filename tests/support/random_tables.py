@@ -1,0 +1,19 @@
+"""Three small tables with NULLs, empty and repeated texts, as SQL and by their columns; runs nothing."""
+
+from __future__ import annotations
+
+TABLES = """
+CREATE TABLE a (id INTEGER, t VARCHAR, u VARCHAR, n INTEGER);
+INSERT INTO a VALUES (1, 'red', 'x', 1), (2, 'blue', NULL, 2), (3, NULL, 'y', 1), (4, 'red', 'z {0}', NULL),
+    (5, '', 'x', 3), (6, 'Zoë', NULL, NULL), (7, 'green', '', 2), (7, 'green', '', 2);
+CREATE TABLE b (id INTEGER, t VARCHAR, n INTEGER);
+INSERT INTO b VALUES (1, 'red', 2), (2, 'one', 1), (3, NULL, 3), (NULL, 'two', NULL), (5, 'blue', 7), (2, 'three', 1);
+CREATE TABLE c (id INTEGER, t VARCHAR, flag BOOLEAN);
+INSERT INTO c VALUES (1, 'x', TRUE), (2, 'red', FALSE), (3, 'x', NULL), (4, NULL, TRUE);
+"""
+
+STORED = {
+    "a": [("id", "int"), ("t", "text"), ("u", "text"), ("n", "int")],
+    "b": [("id", "int"), ("t", "text"), ("n", "int")],
+    "c": [("id", "int"), ("t", "text"), ("flag", "bool")],
+}
