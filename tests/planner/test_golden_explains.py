@@ -16,6 +16,7 @@ from covey_planner.cost.shape import ModelShape
 from covey_planner.cost.statistics import CallKey, Pinned, Selectivity, TokenCount
 from covey_planner.plan import PlanOptions, plan
 from support.plan_reference import DOCUMENT_FIRST, SHORT, MemoryCatalog
+from support.small_tables import build
 
 GOLDENS = Path(__file__).with_name("golden_explains.txt")
 
@@ -115,8 +116,6 @@ def test_there_are_enough_goldens_and_each_known_device_shows() -> None:
 
 def refresh() -> None:
     """Write what EXPLAIN says now into the file."""
-    from conftest import build  # type: ignore[import-not-found]
-
     with duckdb.connect() as connection:
         build(connection)
         catalog = MemoryCatalog(connection)

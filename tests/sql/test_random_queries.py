@@ -89,13 +89,13 @@ hypothesis_settings = settings(
 
 @settings(hypothesis_settings, max_examples=EXAMPLES)
 @given(sql=queries())
-@pytest.mark.timeout(max(300, EXAMPLES))
+@pytest.mark.timeout(max(900, 4 * EXAMPLES))
 def test_same_rows(sides: Sides, sql: str) -> None:
     sides.compare((sql,))
 
 
 @settings(hypothesis_settings, max_examples=max(EXAMPLES // 5, 1))
 @given(statements=changes())
-@pytest.mark.timeout(max(300, EXAMPLES))
+@pytest.mark.timeout(max(900, 4 * EXAMPLES))
 def test_same_changes(sides: Sides, statements: tuple[str, str, str]) -> None:
     sides.compare(statements)

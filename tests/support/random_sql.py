@@ -126,7 +126,7 @@ class _Writer:
     def subquery(self, columns: _Columns, depth: int) -> str:
         """EXISTS, IN or a count, correlated or not."""
         around = columns if self.chance(75) else ()
-        source, own = self.source(depth, inside=True)
+        source, own = self.source(depth)
         where = f" WHERE {self.condition([*own, *around, *own], depth, 3)}" if self.chance(90) else ""
         word = self.pick("EXISTS", "NOT EXISTS", "IN", "NOT IN", "count")
         ints = [column.sql for column in columns if column.kind == "int"]
@@ -152,11 +152,8 @@ class _Writer:
         table = self.pick("a", "b", "c")
         return f"{table} {alias}", [_Column(f"{alias}.{name}", kind) for name, kind in STORED[table]]
 
-    def source(self, depth: int, inside: bool = False) -> tuple[str, list[_Column]]:
-        """A FROM clause and what can be read from it.
-
-        inside: of a subquery, where DuckDB 2.0.1 itself mistakes a SEMI JOIN whose ON holds two subqueries.
-        """
+    def source(self, depth: int) -> tuple[str, list[_Column]]:
+        """A FROM clause and what can be read from it."""
         text, columns = self.relation(depth)
         for _ in range(self.pick(0, 0, 1, 1, 2) if depth > 1 else self.pick(0, 0, 0, 1)):
             member, added = self.relation(depth - 1)

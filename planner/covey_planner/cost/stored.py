@@ -14,13 +14,13 @@ from typing import cast
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 from covey_storage.data_files import quoted
 from covey_storage.library import TokenLibrary
 from covey_storage.tokens import TokenColumn
 from numpy.typing import NDArray
 
 from covey_planner.cost.duck_figures import SECONDS, DuckFigures
+from covey_planner.cost.keyed import firsts, grouped, keys
 from covey_planner.cost.statistics import (
     DEFAULT,
     Count,
@@ -31,7 +31,7 @@ from covey_planner.cost.statistics import (
     TokenCount,
     hinted,
 )
-from covey_planner.lowering.domains import VALUE, key
+from covey_planner.lowering.domains import VALUE
 from covey_planner.physical import CallKey, Given, TextArgument
 
 _ROWS = 20_000
@@ -188,7 +188,7 @@ class StoredStatistics:
         if self.duck.outline(given.rows).scanned <= _ROWS:
             count = len(self.duck.cursor.sql(given.rows).columns)
             found = self.duck.ask(
-                f"SELECT count(*) FROM ({_grouped(given.rows, count)}) AS __covey_q", sure=True
+                f"SELECT count(*) FROM ({grouped(given.rows, count)}) AS __covey_q", sure=True
             )
             if found is not None:
                 return Count(float(found[0][0]), exact=True)
@@ -200,19 +200,19 @@ class StoredStatistics:
         scanned = self.duck.outline(given.rows).scanned
         if scanned > _ROWS or not self._few_bytes(arguments, scanned):
             return None
-        grouped = _grouped(given.rows, len(arguments))
-        found = self.duck.run(grouped, duckdb.DuckDBPyRelation.to_arrow_table, sure=True)
+        sql = grouped(given.rows, len(arguments))
+        found = self.duck.run(sql, duckdb.DuckDBPyRelation.to_arrow_table, sure=True)
         if found is None:
             return None
         rows = int(found["n"].to_numpy().sum())
-        keys = [_keys(found[f"k{n}"]) for n in range(len(arguments))]
+        held = [keys(found[f"k{n}"]) for n in range(len(arguments))]
         lengths = tuple(
             self._lengths(
                 argument,
                 f"SELECT {VALUE}{n} AS text FROM ({given.rows}) AS __covey_d",
-                keys[n],
+                held[n],
                 found[f"b{n}"].to_numpy(),
-                _firsts(keys[: n + 1]),
+                firsts(held[: n + 1]),
             )
             for n, argument in enumerate(arguments)
         )
@@ -323,26 +323,3 @@ class StoredStatistics:
         if width <= 0:
             return 1.0 if overlap >= 0 else 0.0
         return max(0.0, min(1.0, overlap / width))
-
-
-def _grouped(rows: str, count: int) -> str:
-    """The distinct tuples of some rows: keys k0, …, sizes in bytes b0, …, and n, how many rows have each."""
-    names = [f"{VALUE}{n}" for n in range(count)]
-    columns = [f"{key(name)} AS k{n}" for n, name in enumerate(names)]
-    columns += [f"any_value(strlen(CAST({name} AS VARCHAR))) AS b{n}" for n, name in enumerate(names)]
-    given = " AND ".join(f"{name} IS NOT NULL" for name in names)
-    keys = ", ".join(str(n + 1) for n in range(count))
-    select = f"SELECT {', '.join(columns)}, count(*) AS n FROM ({rows}) AS __covey_d WHERE {given}"
-    return f"{select} GROUP BY {keys}"
-
-
-def _keys(column: pa.ChunkedArray) -> NDArray[np.void]:
-    """Keys (BLOB, 16 bytes each) as numpy values."""
-    fixed = column.cast(pa.binary(16)).combine_chunks()
-    return np.frombuffer(fixed.buffers()[1], "V16", len(fixed), fixed.offset * 16)
-
-
-def _firsts(keys: Sequence[NDArray[np.void]]) -> NDArray[np.intp]:
-    """A row of each of the distinct tuples of some keys."""
-    joined = np.stack([column.view("S16") for column in keys], axis=1).view(f"S{16 * len(keys)}")
-    return np.unique(joined.ravel(), return_index=True)[1]

@@ -1,0 +1,34 @@
+"""Rows by the keys of their texts: SQL that groups a small domain, and its keys as numpy values; runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from covey_planner.lowering.domains import VALUE, key
+
+
+def grouped(rows: str, count: int) -> str:
+    """The distinct tuples of some rows: keys k0, …, sizes in bytes b0, …, and n, how many rows have each."""
+    names = [f"{VALUE}{n}" for n in range(count)]
+    columns = [f"{key(name)} AS k{n}" for n, name in enumerate(names)]
+    columns += [f"any_value(strlen(CAST({name} AS VARCHAR))) AS b{n}" for n, name in enumerate(names)]
+    given = " AND ".join(f"{name} IS NOT NULL" for name in names)
+    keys = ", ".join(str(n + 1) for n in range(count))
+    select = f"SELECT {', '.join(columns)}, count(*) AS n FROM ({rows}) AS __covey_d WHERE {given}"
+    return f"{select} GROUP BY {keys}"
+
+
+def keys(column: pa.ChunkedArray) -> NDArray[np.void]:
+    """Keys (BLOB, 16 bytes each) as numpy values."""
+    fixed = column.cast(pa.binary(16)).combine_chunks()
+    return np.frombuffer(fixed.buffers()[1], "V16", len(fixed), fixed.offset * 16)
+
+
+def firsts(keys: Sequence[NDArray[np.void]]) -> NDArray[np.intp]:
+    """A row of each of the distinct tuples of some keys."""
+    joined = np.stack([column.view("S16") for column in keys], axis=1).view(f"S{16 * len(keys)}")
+    return np.unique(joined.ravel(), return_index=True)[1]
