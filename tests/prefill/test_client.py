@@ -207,13 +207,18 @@ def test_an_idle_worker_is_not_taken_for_a_hanging_one(start: Start) -> None:
     assert engine.worker_pid == pid
 
 
-def test_out_of_device_memory_fails_the_orders_of_the_chunk_alone(start: Start, tmp_path: Path) -> None:
+def test_out_of_device_memory_fails_its_order_alone(start: Start, tmp_path: Path) -> None:
+    # The worker ends at the first step that leaves anything of an order behind: support.lawful.
     engine = start("hungry")
     good = column(tmp_path / "good", TEXTS)
     pid = engine.worker_pid
+    before = engine.submit(filter_order(good, query="before"))
     running = engine.submit(filter_order(column(tmp_path / "bad", [[HUNGRY]]), count=1))
+    after = engine.submit(filter_order(good, (5,), query="after"))
     with pytest.raises(OutOfDeviceMemory, match="needs 2 GiB"):
         list(running.answers())
+    assert margins(before) == expected()
+    assert margins(after) == expected((5,))
     assert margins(engine.submit(filter_order(good))) == expected()
     assert engine.worker_pid == pid
 

@@ -89,7 +89,7 @@ def play(forest: Forest, expected: Expected) -> tuple[list[Figures], set[tuple[i
     return figures, expected.values.keys() - missing.keys()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(forests(roomy=True))
 def test_every_shared_token_is_computed_once_where_the_arena_has_room(forest: Forest) -> None:
     expected = expect(forest.orders, forest.columns)
@@ -98,7 +98,7 @@ def test_every_shared_token_is_computed_once_where_the_arena_has_room(forest: Fo
     assert expected.fresh_tokens <= needed <= expected.fresh_tokens + expected.slack
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(forests())
 def test_answers_are_exact_in_an_arena_that_is_barely_enough(forest: Forest) -> None:
     expected = expect(forest.orders, forest.columns)
@@ -107,7 +107,7 @@ def test_answers_are_exact_in_an_arena_that_is_barely_enough(forest: Forest) -> 
     assert expected.fresh_tokens <= needed <= expected.fresh_tokens + expected.slack
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(forests(roomy=True, alike=True))
 def test_every_token_that_texts_begin_with_alike_is_computed_once(forest: Forest) -> None:
     expected = expect(forest.orders, forest.columns, alike=True)
@@ -117,7 +117,7 @@ def test_every_token_that_texts_begin_with_alike_is_computed_once(forest: Forest
     assert figures.prefix_tokens_saved >= expected.whole_tokens - needed
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(forests(alike=True))
 def test_texts_that_begin_alike_are_answered_exactly_in_an_arena_that_is_barely_enough(
     forest: Forest,
@@ -180,25 +180,25 @@ def disturb(forest: Forest, expected: Expected, random: Random) -> None:
         )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(forests(roomy=True, early=True))
 def test_orders_that_end_early_leave_out_only_what_is_not_needed(forest: Forest) -> None:
     run_early(forest)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(forests(early=True))
 def test_orders_end_early_in_an_arena_that_is_barely_enough(forest: Forest) -> None:
     run_early(forest)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(forests(early=True), st.integers(0, 1 << 32))
 def test_orders_that_end_early_are_undisturbed_by_what_happens_to_others(forest: Forest, seed: int) -> None:
     disturb(forest, expect(forest.orders, forest.columns), Random(seed))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(forests() | forests(alike=True), st.integers(0, 1 << 32))
 def test_what_is_not_dropped_is_answered_whatever_happens_to_the_others(forest: Forest, seed: int) -> None:
     disturb(forest, expect(forest.orders, forest.columns), Random(seed))

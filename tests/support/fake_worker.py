@@ -12,6 +12,7 @@ from covey_engine.prefill.errors import ModelError, OutOfDeviceMemory
 from covey_engine.prefill.runner import Runner
 from numpy.typing import NDArray
 from support.fake_runner import FakeRunner
+from support.lawful import obey
 
 OPENER = "support.fake_worker:open_runner"
 HUNGRY = 999
@@ -38,6 +39,8 @@ class _Hungry(FakeRunner):
 
 
 def open_runner(config: EngineConfig) -> Runner:
+    # The worker ends, and so do its orders, at the first step that leaves anything behind.
+    obey()
     chunk = config.chunk_tokens or 64
     match config.model:
         case "slow":

@@ -251,25 +251,29 @@ def forests(roomy: bool = False, early: bool = False, alike: bool = False) -> st
     return st.builds(build_forest, seeds, sizes, st.just(roomy), st.just(early), st.just(alike))
 
 
-def build_forest(seed: int, size: int, roomy: bool, early: bool = False, alike: bool = False) -> Forest:
+def build_forest(
+    seed: int, size: int, roomy: bool, early: bool = False, alike: bool = False, longest: int = 0
+) -> Forest:
     """One of all forests; the larger the size, the more rows and the longer texts.
 
-    early: orders may end early. alike: texts begin alike.
+    early: orders may end early. alike: texts begin alike. longest: tokens of a text of one column, more than others.
     """
     random = Random(seed)
     columns = {name: MemoryColumn(_texts(random, size, alike)) for name in "abc"}
+    if longest:
+        columns["a"] = MemoryColumn([_tokens(random, longest, longest), *_texts(random, size, alike)])
     # Few different literals, so that orders meet.
     pool = [Literal(tuple(_tokens(random, 1, 3, 4))) for _ in range(random.randint(1, 3))]
     orders = tuple(_order(random, columns, pool, size) for _ in range(random.randint(1, 3)))
     if early:
         orders = tuple(_early(random, order) for order in orders)
     lengths = [length for order in orders for length in _lengths(order, columns)]
-    longest = max([1, *lengths])
+    most = max([1, *lengths])
     # Large forests in tiny chunks would take minutes; small ones have those.
-    most = 120 if random.random() < 0.1 else 30
-    chunk = max(random.randint(1, random.choice((4, 20, 60))), sum(lengths) // most)
-    room = 100_000 if roomy else random.randint(0, 3) * random.randint(0, longest)
-    return Forest(orders, columns, chunk + longest + room, chunk, alike)
+    chunks = 120 if random.random() < 0.1 else 30
+    chunk = max(random.randint(1, random.choice((4, 20, 60))), sum(lengths) // chunks)
+    room = 100_000 if roomy else random.randint(0, 3) * random.randint(0, most)
+    return Forest(orders, columns, chunk + most + room, chunk, alike)
 
 
 def _texts(random: Random, size: int, alike: bool) -> list[list[int]]:

@@ -1,4 +1,7 @@
-"""Makes every scheduler of the tests assert the law of conservation after each step; and what its check looks at."""
+"""Makes every scheduler of the tests assert the law of conservation after each step; and what its check looks at.
+
+Where no order runs any more, all of the arena is free.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ def _checked(step: Callable[..., Any]) -> Callable[..., Any]:
     def checked(scheduler: Scheduler, *arguments: Any) -> Any:
         found = step(scheduler, *arguments)
         scheduler.check()
+        assert scheduler.running or scheduler.arena.free == scheduler.arena.total, "kept for no order"
         return found
 
     return checked

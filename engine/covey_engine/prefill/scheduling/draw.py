@@ -25,12 +25,14 @@ class Draft:
     """What is chosen for a chunk so far.
 
     room: tokens that still fit; memory: tokens that may still be kept for items which go on, beyond the first item if
-    `force`. starved: memory kept something out; long: an item whose prompt is longer than a chunk, taken from its job.
+    `force`. alone: only one order's items are wanted. starved: memory kept something out; long: an item whose prompt is
+    longer than a chunk, taken from its job.
     """
 
     room: int
     memory: int
     force: bool = False
+    alone: bool = False
     batches: list[Batch] = field(default_factory=list)
     starved: bool = False
     long: Batch | None = None
@@ -151,7 +153,7 @@ class Drawer:
             return False
         job.take(count)
         self._take(offer, draft, count)
-        rivals = _rivals(job)
+        rivals = [] if draft.alone else _rivals(job)
         if rivals:
             begun = rows[:count][positions[:count] == pairs.begins[rows[:count]]]
             for meeting in self._meetings(job, begun, rivals):
@@ -166,7 +168,7 @@ class Drawer:
         alike = job.prepared.shared_with_neighbour(rows)
         if alike is not None:
             offer.costs = np.minimum(offer.costs, np.maximum(offer.lengths - alike, 1))
-        meetings = self._meetings(job, rows, _rivals(job))
+        meetings = self._meetings(job, rows, [] if draft.alone else _rivals(job))
         own = offer.costs
         for meeting in meetings:
             extra = np.bincount(meeting.drivers, meeting.offer.costs, len(rows))

@@ -56,6 +56,7 @@ class Scheduler:
         self._columns = Columns(with_tokens(open_column), rule or Rule())
         self._kinds = Kinds()
         self._budget = limits.chunk
+        self._alone = False
         self._drawer = Drawer(self._tree, self._budget)
         self._shares = Shares()
         # Jobs stay with their order until it is over, though it may have closed them.
@@ -171,22 +172,32 @@ class Scheduler:
 
         Chunks scheduled after it may have built on its KV: their items go back to where they were.
         """
-        tickets = list(dict.fromkeys(job.ticket for job in self._flights[0].costs))
+        tickets = self._under_way()
         for ticket in tickets:
             self.cancel(ticket)
         self._land_nothing()
+        self._alone = False
         return tickets
 
     def shrink(self) -> bool:
         """The oldest chunk found too little memory: drop all KV and try again, in chunks half as large.
 
-        False, with nothing done, where chunks are as small as they get. They grow back when no order runs any more.
+        Where chunks are as small as they get, in chunks of one order each, so that no order fails for another one.
+        False, with nothing done, where that was so. Chunks grow back when no order runs any more.
         """
-        if self._budget <= max(1, self.limits.chunk // _SMALLEST):
+        small = self._budget <= max(1, self.limits.chunk // _SMALLEST)
+        if small and (self._alone or len(self._under_way()) == 1):
             return False
         self._land_nothing()
-        self._resize(self._budget // 2)
+        if small:
+            self._alone = True
+        else:
+            self._resize(self._budget // 2)
         return True
+
+    def _under_way(self) -> list[int]:
+        """Tickets of the orders in the oldest chunk."""
+        return list(dict.fromkeys(job.ticket for job in self._flights[0].costs))
 
     def check(self) -> None:
         """Assert the law of conservation; for tests, after every step."""
@@ -225,7 +236,7 @@ class Scheduler:
 
     def _draft(self, force: bool = False) -> Draft | None:
         """What to compute next; None while a long prompt must go on before anything else."""
-        draft = Draft(self._budget, self.arena.free, force)
+        draft = Draft(self._budget, self.arena.free, force, self._alone)
         if self._long is not None:
             left = remaining(self._long, self._tree)
             if left > self._budget:
@@ -286,8 +297,10 @@ class Scheduler:
         self._tree.sweep(job.kinds)
         release_kinds(job, self._kinds)
         release(job.prepared, self._columns)
-        if self._budget < self.limits.chunk and next(self._jobs(), None) is None:
-            self._resize(self.limits.chunk)
+        if next(self._jobs(), None) is None:
+            self._alone = False
+            if self._budget < self.limits.chunk:
+                self._resize(self.limits.chunk)
 
     def _set_head(self) -> None:
         self.head = head_of(ask.readout for job in self._jobs() for ask in job.asks)

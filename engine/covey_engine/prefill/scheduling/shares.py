@@ -77,7 +77,7 @@ class Shares:
         room = draft.room
         # A rest too small to be worth looking for what fits it stays empty.
         rest = room // 64
-        while turns and draft.room > rest and draft.long is None:
+        while turns and draft.room > rest and draft.long is None and not (draft.alone and draft.batches):
             name = min(turns, key=lambda name: turns[name].served)
             turn = turns[name]
             chosen = min(turn.queries, key=turn.queries.__getitem__)
@@ -96,7 +96,7 @@ class Shares:
         got = 0
         # Whose rows wait in the arena comes first; else the oldest.
         for job in sorted(query.jobs, key=lambda job: -job.opened.pairs):
-            if got < want and job.waiting:
+            if got < want and job.waiting and not (draft.alone and draft.batches):
                 got += drawer.draw(job, draft, want - got)
         return got
 
