@@ -27,6 +27,7 @@ from covey_planner.explaining.trace import Trace
 from covey_planner.language import foreign
 from covey_planner.language.constants import select_in_values
 from covey_planner.language.explained import Explain
+from covey_planner.language.fragile import check_joins
 from covey_planner.language.multi import ask_each_label
 from covey_planner.language.parameters import infer_types, literals, parameter_keys, placeholder_scan
 from covey_planner.language.parse import Scan, Statement, describe_text, scan, site_number, token_position
@@ -166,6 +167,7 @@ def _plan(
     around = take_off(scanned, texts, options.dialect)
     statement = ask_each_label(around.statement)
     select_in_values(statement)
+    check_joins(statement.tree)
     scanned = statement.scan
     if options.dialect == "duckdb":
         described = describe_text(scanned, around.texts) if around.yields else ""

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Literal
 
 import duckdb
+from covey_planner.language.fragile import SAID, fragile_text
 from covey_planner.substrait.asked import Form
 from covey_planner.substrait.read import Consumed
 
@@ -55,6 +56,7 @@ _EXPLAINABLE = _words(
     """select with from values table insert update delete merge create pivot unpivot describe show
     summarize"""
 )
+_OUTER = _words("left right full semi anti")
 _TRANSACTION: dict[str, Literal["begin", "commit", "rollback"]] = {
     "begin": "begin",
     "start": "begin",
@@ -138,6 +140,8 @@ class Guard:
         self.refuse_functions(tokens)
         names = frozenset(token.text for token in tokens if token.kind in ("identifier", "keyword"))
         asks = _has_ai_call(tokens)
+        if not asks and _may_be_fragile(tokens) and fragile_text(sql):
+            raise BadRequest(SAID)
         try:
             with self._parsing:
                 kind = self._parser.extract_statements(sql)[0].type.name
@@ -191,6 +195,12 @@ def _has_ai_call(tokens: Sequence[Token]) -> bool:
         if token.text in ("ai", "cortex") and following.text == ".":
             return True
     return False
+
+
+def _may_be_fragile(tokens: Sequence[Token]) -> bool:
+    """Whether it is worth a look if DuckDB fails on the statement for good."""
+    words = [token.text for token in tokens if token.kind in ("identifier", "keyword")]
+    return "join" in words and words.count("select") > 1 and not _OUTER.isdisjoint(words)
 
 
 def _check_kind(sql: str, kind: str, tokens: Sequence[Token], names: frozenset[str]) -> Checked:

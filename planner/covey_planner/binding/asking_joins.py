@@ -48,6 +48,9 @@ class Asking:
     right: frozenset[str] = frozenset()
 
 
+OUTER = frozenset({"RIGHT", "FULL"})
+
+
 def holds_call(node: exp.Expr) -> bool:
     """Whether an expression holds an AI call."""
     return any(site_number(part) is not None for part in node.walk())
@@ -81,7 +84,9 @@ def check_columns(select: exp.Select, joins: Sequence[exp.Join]) -> None:
 def asking(written: Sequence[Written], scopes: Sequence[Scope], source: Source) -> list[Asking]:
     """The joins of a SELECT that ask, in the order of the text."""
     attached = {join.position: join for join in source.attached}
-    outer = any(join.kind in {"RIGHT", "FULL"} for join in written)
+    outer = any(join.kind in OUTER for join in written) or (
+        len(written) > 1 and any(join.kind == "LEFT" for join in written)
+    )
     found: list[Asking] = []
     for at, join in enumerate(written):
         on = join.join.args.get("on")
@@ -129,8 +134,21 @@ def _reducible(join: Written, later: Sequence[Written]) -> frozenset[str]:
     return join.left
 
 
-def check_flagged(join: Joined, own: frozenset[str], select: exp.Select) -> None:
-    """Refuse what cannot be asked beside the sides of a join. own: the relations of the SELECT."""
+def checked(join: Joined, own: frozenset[str], select: exp.Select) -> Joined:
+    """The join; asked in its ON as it is written, if it cannot be asked beside its sides and no RIGHT or FULL join is
+    near. own: the relations of the SELECT. Raises Unsupported.
+    """
+    try:
+        _check_flagged(join, own, select)
+    except Unsupported:
+        if any(str(other.args.get("side") or "").upper() in OUTER for other in select.args["joins"]):
+            raise
+        return replace(join, flagged=None)
+    return join
+
+
+def _check_flagged(join: Joined, own: frozenset[str], select: exp.Select) -> None:
+    """Refuse what cannot be asked beside the sides of a join."""
     blocks = [
         leaf for condition in filters(join.plan)[1] for leaf in leaves(condition) if isinstance(leaf, Mixed)
     ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from covey_planner.binding.asking_joins import Asking, check_flagged
+from covey_planner.binding.asking_joins import Asking, checked
 from covey_planner.binding.columns import qualify
 from covey_planner.binding.guards import surroundings
 from covey_planner.binding.scope import Catalog, Columns, Scope, describe, position_of
@@ -17,7 +17,7 @@ from covey_planner.binding.sources import FromBinder, FromClause, with_clause, w
 from covey_planner.call import Call
 from covey_planner.errors import BindError, Position, Unsupported
 from covey_planner.language.calls import bind_call, is_aggregate
-from covey_planner.language.multi import is_list
+from covey_planner.language.multi import is_list, is_object
 from covey_planner.language.parse import Scan, Statement, site_name, site_number
 from covey_planner.language.refusals import place_refused
 from covey_planner.language.render import render
@@ -244,7 +244,7 @@ class _SelectBinder:
         plan = Filter(Source(join.sides), self._condition(join.on))
         joined = Joined(join.position, plan, join.reduces, join.flagged, join.right)
         if joined.flagged is not None:
-            check_flagged(joined, self._clause.source.relations, self._select)
+            return checked(joined, self._clause.source.relations, self._select)
         return joined
 
     def _condition(self, node: exp.Expr) -> Condition:
@@ -266,10 +266,15 @@ class _SelectBinder:
                         f"{function} gives {what}, which is no condition: compare it", call.position
                     )
                 return Ask(call)
-        if is_list(node):
+        if is_list(node) or is_object(node):
+            what, use = (
+                ("a list of labels", "use list_contains")
+                if is_list(node)
+                else ("an object", "compare its labels")
+            )
             first = next(number for part in node.walk() if (number := site_number(part)) is not None)
             raise BindError(
-                "AI_CLASSIFY gives a list of labels, which is no condition: use list_contains",
+                f"AI_CLASSIFY gives {what}, which is no condition: {use}",
                 self._binder.scan.sites[first].position,
             )
         calls, blocks = self._split(node) if self._binder._holds(node) else ([], [])

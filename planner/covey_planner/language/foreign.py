@@ -10,7 +10,7 @@ from sqlglot import exp
 from covey_planner.binding.sources import without_calls
 from covey_planner.errors import PlanError, Position
 from covey_planner.language.functions import CLASSIFY
-from covey_planner.language.multi import is_list
+from covey_planner.language.multi import OBJECT, is_list
 from covey_planner.language.parse import Statement, site_number, token_position
 from covey_planner.language.render import render
 
@@ -61,5 +61,7 @@ def _object(answer: exp.Expr, labels: Callable[[exp.Expr], exp.Expr]) -> None:
         exp.PropertyEQ(this=exp.to_identifier("labels"), expression=labels(exp.Null())) for _ in range(2)
     ]
     known, unknown = (exp.Struct(expressions=[pair]) for pair in pairs)
-    answer.replace(exp.Nullif(this=known, expression=unknown))
+    made = exp.Nullif(this=known, expression=unknown)
+    made.meta[OBJECT] = True
+    answer.replace(made)
     pairs[0].set("expression", labels(answer))

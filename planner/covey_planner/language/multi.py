@@ -18,11 +18,18 @@ from covey_planner.language.parse import Site, Statement, site_name, site_number
 
 LIST = "VARCHAR[]"
 _MADE = "covey_labels"
+OBJECT = "covey_object"
+"""Key in the meta of an answer that has become an object."""
 
 
 def is_list(node: exp.Expr) -> bool:
     """Whether a node of the tree is such a list of labels."""
     return bool(node.meta_get(_MADE))
+
+
+def is_object(node: exp.Expr) -> bool:
+    """Whether a node of the tree is an answer in the shape of an object."""
+    return bool(node.meta_get(OBJECT))
 
 
 def ask_each_label(statement: Statement) -> Statement:

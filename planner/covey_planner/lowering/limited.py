@@ -88,15 +88,15 @@ class Limited:
         """What fills the table: the SELECT without these answers."""
         return f"SELECT * FROM ({rewrites.sql(self._with_columns())}) AS {self._named(width)}"
 
-    def residual(self, rewrites: Rewrites, names: Sequence[str]) -> str:
-        """What the statement yields, the calls being answered over the table."""
+    def residual(self, rewrites: Rewrites, names: Sequence[str], joins: Sequence[str]) -> str:
+        """What the statement yields, the calls being answered over the table. joins: `LEFT JOIN …` to the answers."""
         shown = [f"{ROWS}.{_own(n)}" for n in range(len(names))]
         for at, item in self._items.items():
             stars_before = any(other.is_star for other in self.select.expressions[:at])
             place = len(names) - (len(self.select.expressions) - at) if stars_before else at
             shown[place] = rewrites.sql(item)
         listed = ", ".join(f"{text} AS {quote(name)}" for text, name in zip(shown, names, strict=True))
-        return f"SELECT {listed} FROM {ROWS} ORDER BY {ROWS}.rowid"
+        return f"SELECT {listed} FROM {' '.join([ROWS, *joins])} ORDER BY {ROWS}.rowid"
 
     def _with_columns(self) -> exp.Select:
         copy = self.select.copy()

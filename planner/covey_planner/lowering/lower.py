@@ -133,11 +133,13 @@ class Lowering:
         member = late.member(len(names), None if self.free is None else self.free.sql)
         rows = Rows(lambda _: "", with_free, [member])
         frame = Frame(late.block, filters(late.block.plan)[0], rows, None, None)
+        joins: list[str] = []
         for group, answers in self._values.answers(frame, [Value(call, False) for call in calls], ()):
-            text = answers.value(self.alias())
-            self.rewrites.sites.update({value.call.site: text for value in group})
+            alias = self.alias()
+            joins.append(f"LEFT JOIN {answers.aliased(alias)} ON {' AND '.join(answers.equalities(alias))}")
+            self.rewrites.sites.update({value.call.site: f"{alias}.{alias}_answer" for value in group})
         self.steps.done[first] = replace(self.steps.done[first], before=((ROWS, table),))
-        return late.residual(self.rewrites, names)
+        return late.residual(self.rewrites, names, joins)
 
     def _rows(self, block: Block) -> Rows:
         """No rows yet."""
