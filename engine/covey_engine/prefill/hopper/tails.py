@@ -85,9 +85,9 @@ def without_rows(contexts: Ints, gone: NDArray[np.bool_]) -> Ints:
     """The contexts over the runs of their rows that are not gone, outer before inner by row; gone: bool [rows]."""
     kept = np.concatenate([[0], np.cumsum(~gone)])
     begins, ends = contexts[:, 0], contexts[:, 0] + contexts[:, 1]
-    whole = kept[ends] - kept[begins] == contexts[:, 1]
-    parts = [contexts[whole]]
-    for first, rows, address, keys in contexts[~whole].tolist():
+    left = kept[ends] - kept[begins]
+    parts = [contexts[left == contexts[:, 1]]]
+    for first, rows, address, keys in contexts[(left > 0) & (left < contexts[:, 1])].tolist():
         edges = np.flatnonzero(
             np.diff(np.concatenate([[True], gone[first : first + rows], [True]]).astype(np.int8))
         )
