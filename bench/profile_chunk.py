@@ -32,7 +32,7 @@ SUSTAINED_US = {"fp8 (blocks)": 6.27, "fp8 (rows)": 5.79}
 """Microseconds a token in the linear layers of a 4B Qwen3 at the power limit of an H200."""
 
 KINDS = {
-    "attention": ("flash", "_suffix_attention"),
+    "attention": ("flash", "_suffix_attention", "_tail_attention"),
     "linear": ("gemm", "cutlass", "nvjet", "cublas", "_scaled_mm"),
     "norm": ("_add_rms_norm",),
     "rotary": ("_rotate_and_write",),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.hopper.plan import Call, ChunkPlan, Keys, TailCall
+from covey_engine.prefill.hopper.tails import Tails
 from support import small_models
 from support.hand_packing import HandPacker
 from support.replayed_plans import ascending, check, forests, pack_eagerly, planned_chunk
@@ -227,6 +228,13 @@ def test_questions_on_documents_of_earlier_chunks_read_them_in_place() -> None:
     check(chunk, plan)
 
 
+def test_tiles_with_most_keys_come_first() -> None:
+    groups, ranges = np.array([[0, 20], [20, 40]]), np.array([[[0, 5], [9, 3]], [[0, 7], [0, 2]]])
+    tiles, seen = Tails(groups, ranges).tiles()
+    assert tiles.tolist() == [[20, 32], [52, 8], [0, 20]]
+    assert seen[:, :, 1].tolist() == [[7, 2], [7, 2], [5, 3]]
+
+
 def test_few_questions_have_no_call_of_their_own() -> None:
     chunk = asked_twice(resident=True, documents=5)
     plan = planned_chunk(chunk)
@@ -235,7 +243,7 @@ def test_few_questions_have_no_call_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("anchor", "partners", "tail"), [(1000, 12, True), (1100, 12, False), (1000, 40, False)]
+    ("anchor", "partners", "tail"), [(4000, 12, True), (4100, 12, False), (1000, 40, False)]
 )
 def test_long_contexts_and_many_rows_have_calls_of_their_own(anchor: int, partners: int, tail: bool) -> None:
     packer = HandPacker()

@@ -21,8 +21,8 @@ FEW_ROWS = 128
 FEW_KEYS = 64
 """Keys of a context that are read with others' whatever rows follow it."""
 
-MOST_KEYS = 1024
-"""Longest context that is read for few rows: more would leave a tile's program running when all others have ended."""
+MOST_KEYS = 4096
+"""Longest context that is read for few rows: a tile's program that reads more would run on when all others have ended."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +42,14 @@ class Tails:
         return next(size for size in SIZES if size >= min(int(self.groups[:, 1].max()), SIZES[-1]))
 
     def tiles(self) -> tuple[Ints, Ints]:
-        """Tiles (first row, rows), int64 [t, 2], and their ranges, int64 [t, RANGES, 2]."""
+        """Tiles (first row, rows), int64 [t, 2], and their ranges, int64 [t, RANGES, 2], those with most keys first."""
         counts = -(-self.groups[:, 1] // self.size)
         group = np.repeat(np.arange(len(counts)), counts)
         within = (np.arange(len(group)) - np.repeat(np.cumsum(counts) - counts, counts)) * self.size
         rows = np.minimum(self.groups[group, 1] - within, self.size)
-        return np.column_stack([self.groups[group, 0] + within, rows]), self.ranges[group]
+        ranges = self.ranges[group]
+        order = np.argsort(-ranges[:, :, 1].sum(axis=1), kind="stable")
+        return np.column_stack([self.groups[group, 0] + within, rows])[order], ranges[order]
 
 
 def is_light(contexts: Ints) -> NDArray[np.bool_]:
