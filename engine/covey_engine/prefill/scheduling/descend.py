@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from covey_engine.prefill.scheduling.groups import Ints
-from covey_engine.prefill.scheduling.jobs import Path
-from covey_engine.prefill.scheduling.prepare import HOLLOW
+from covey_engine.prefill.scheduling.paths import Path
+from covey_engine.prefill.scheduling.sides import HOLLOW
 from covey_engine.prefill.scheduling.tree import Nodes, Tree
 
 

@@ -16,7 +16,8 @@ from covey_engine.prefill.api import DONE, MATCH
 from covey_engine.prefill.scheduling.batches import Batch, Open
 from covey_engine.prefill.scheduling.groups import Ints
 from covey_engine.prefill.scheduling.kinds import Kind
-from covey_engine.prefill.scheduling.prepare import PairList, Prepared
+from covey_engine.prefill.scheduling.pairs import PairList
+from covey_engine.prefill.scheduling.prepare import Prepared
 from covey_engine.prefill.scheduling.tree import Tree
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 Texts of a column of which many begin alike become several segments, cut where they part. Rows are the anchors in the
 order of the prompts' first segments, so that prompts which begin alike are neighbours; likewise the pairs of a row are
-in the order of their partners' first segments. This may take a while for millions
-of rows and touches nothing that is shared, so it runs beside the scheduler.
+in the order of their partners' first segments. This may take a while for
+millions of rows and touches nothing that is shared, so it runs beside the scheduler.
 """
 
 from __future__ import annotations
@@ -13,140 +13,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from covey_engine.prefill.api import Anchor, Argument, Literal, Part, Partner, WorkOrder
-from covey_engine.prefill.scheduling.compiled import Ints, IntsOut, Tokens, kernel
-from covey_engine.prefill.scheduling.groups import Groups, Slots
-from covey_engine.prefill.scheduling.orders import Column, Columns, Limits, check_lengths
-from covey_engine.prefill.scheduling.pieces import Pieces, rewrite
+from covey_engine.prefill.scheduling.compiled import Ints
+from covey_engine.prefill.scheduling.groups import Groups
+from covey_engine.prefill.scheduling.orders import Columns, Limits, check_lengths
+from covey_engine.prefill.scheduling.pairs import PairList, list_pairs
+from covey_engine.prefill.scheduling.pieces import rewrite
 from covey_engine.prefill.scheduling.scores import Trie
-
-HOLLOW = -1
-"""The slot that stands for all texts without tokens."""
-
-
-@dataclass(frozen=True)
-class Side:
-    """One argument: its column and a slot per row; texts without tokens share the slot HOLLOW.
-
-    Of a text that is cut, each piece is an argument. number: which piece it is; head: the text up to and with it,
-    None where texts are whole; ranks: of a head, what sorts rows as all pieces of their texts do.
-    """
-
-    folder: str
-    column: Column
-    slots: Slots
-    hollow: bool
-    number: int = 0
-    head: Side | None = None
-    ranks: Slots | None = None
-
-    @staticmethod
-    def of(argument: Argument, column: Column) -> Side:
-        """The argument as it was submitted."""
-        slots = np.require(argument.slots, np.int32, ["C", "A"])
-        hollow = column.lengths[slots] == 0
-        some = bool(hollow.any())
-        return Side(
-            argument.column, column, np.where(hollow, np.int32(HOLLOW), slots) if some else slots, some
-        )
-
-    @staticmethod
-    def pieces(argument: Argument, pieces: Pieces) -> list[Side]:
-        """The argument's pieces, the first foremost."""
-        texts = np.ascontiguousarray(argument.slots, np.int32)
-        ranks = pieces.cut.ranks[texts]
-        sides = []
-        parts = zip(pieces.folders, pieces.windows, pieces.heads, pieces.cut.names, strict=True)
-        for number, (folder, window, head, names) in enumerate(parts):
-            slots = names[texts]
-            whole = Side(folder, head, texts, False, ranks=ranks)
-            sides.append(Side(folder, window, slots, bool((slots < 0).any()), number, whole))
-        return sides
-
-    def sorted(self, order: Ints | None) -> Side:
-        """The same in another order of rows."""
-        if order is None:
-            return self
-        head = None if self.head is None else self.head.sorted(order)
-        return replace(self, slots=self.slots[order], head=head, ranks=None)
-
-
-@dataclass(frozen=True, eq=False)
-class Measure:
-    """How long some segments are together: the literals, and the sides whose texts are in them."""
-
-    literals: int
-    anchors: tuple[Side, ...]
-    partners: tuple[Side, ...]
-
-    def lengths(self, rows: Ints, partners: Ints | None) -> Ints:
-        """Tokens per row (and partner)."""
-        total = np.full(len(rows), self.literals)
-        for side in self.anchors:
-            _add_lengths(total, side.slots, rows, side.column.lengths)
-        for side in self.partners:
-            assert partners is not None
-            _add_lengths(total, side.slots, partners, side.column.lengths)
-        return total
-
-    def total(self, rows: Ints, partners: Ints | None) -> int:
-        """Tokens of all rows together."""
-        total = self.literals * len(rows)
-        for side in self.anchors:
-            total += _sum_lengths(side.slots, rows, side.column.lengths)
-        for side in self.partners:
-            assert partners is not None
-            total += _sum_lengths(side.slots, partners, side.column.lengths)
-        return total
-
-
-@kernel
-def _add_lengths(total: IntsOut, slots: Tokens, rows: Ints, texts: Tokens) -> None:
-    """Add the lengths of the rows' texts; a slot below 0 stands for a text without tokens."""
-    for n in range(len(rows)):
-        slot = slots[rows[n]]
-        if slot >= 0:
-            total[n] += texts[slot]
-
-
-@kernel
-def _sum_lengths(slots: Tokens, rows: Ints, texts: Tokens) -> int:
-    """The lengths of the rows' texts together."""
-    total = 0
-    for row in rows:
-        slot = slots[row]
-        if slot >= 0:
-            total += texts[slot]
-    return total
-
-
-@dataclass(frozen=True)
-class PairList:
-    """The pairs of each row: positions begins[row]..ends[row] - 1 of one list, in order of their partners.
-
-    items, partners: of each position, where they are not what `item` and `partner` compute.
-    """
-
-    begins: Ints
-    ends: Ints
-    width: int
-    rows: Ints | None
-    partners: Slots
-    items: NDArray[np.int64] | None
-
-    def partner(self, positions: Ints) -> Ints:
-        """The partner of each position."""
-        places = positions if not self.width else positions % self.width
-        return self.partners[places].astype(np.int64)
-
-    def item(self, positions: Ints, partners: Ints) -> Ints:
-        """The number that answers carry for each position."""
-        if not self.width:
-            return positions if self.items is None else self.items[positions]
-        rows = positions // self.width
-        return (rows if self.rows is None else self.rows[rows]) * self.width + partners
+from covey_engine.prefill.scheduling.sides import Measure, Side, ascending, joined
 
 
 @dataclass(frozen=True)
@@ -180,7 +55,7 @@ class Prepared:
         literals = sum(len(part.tokens) for part in parts if isinstance(part, Literal))
         anchors = [self.anchors[part.argument] for part in parts if isinstance(part, Anchor)]
         partners = [self.partners[part.argument] for part in parts if isinstance(part, Partner)]
-        return Measure(literals, _joined(anchors), _joined(partners))
+        return Measure(literals, joined(anchors), joined(partners))
 
     @cached_property
     def _alike(self) -> Ints | None:
@@ -298,12 +173,6 @@ def _split(order: WorkOrder, sides: list[list[Side]]) -> tuple[WorkOrder, list[S
     return order, anchors, partners
 
 
-def _joined(sides: Sequence[Side]) -> tuple[Side, ...]:
-    """Sides for whole texts, and heads of such, in place of pieces that follow one another."""
-    last = [n for n in range(len(sides)) if n + 1 == len(sides) or sides[n + 1].number == 0]
-    return tuple(sides[n].head or sides[n] for n in last)
-
-
 def _sort(
     order: WorkOrder, anchors: list[Side], partners: list[Side], folders: tuple[str, ...], limits: Limits
 ) -> Prepared:
@@ -319,7 +188,7 @@ def _sort(
             right = plain.measure(theirs).lengths(others, others)
             check_lengths(order, ask, left, right, limits)
     fixed = [path[: fixed_parts(path)] for path in paths]
-    original = _ascending([anchors[argument] for argument in arguments_of(fixed[0])])
+    original = ascending([anchors[argument] for argument in arguments_of(fixed[0])])
     anchors = [side.sorted(original) for side in anchors]
     groups: dict[tuple[int, ...], Groups] = {(): Groups(order.anchor_count)}
     for path in fixed:
@@ -328,44 +197,8 @@ def _sort(
             head = chain[:length]
             if head not in groups:
                 groups[head] = Groups(order.anchor_count, groups[head[:-1]], anchors[head[-1]].slots)
-    pairs = _pairs(order, paths[0], partners, original) if order.partners else None
+    pairs = list_pairs(order, paths[0], partners, original) if order.partners else None
     common = next(
         (n for n, parts in enumerate(zip(*fixed, strict=False)) if len(set(parts)) > 1), min(map(len, fixed))
     )
     return Prepared(order, folders, tuple(anchors), tuple(partners), original, pairs, groups, common)
-
-
-def _ascending(sides: Sequence[Side]) -> Ints | None:
-    """The order that sorts rows by their segments, the first foremost; None where they are sorted."""
-    keys = [side.slots if side.ranks is None else side.ranks for side in _joined(sides)]
-    if not keys:
-        return None
-    if len(keys) == 1:
-        return None if (np.diff(keys[0]) >= 0).all() else np.argsort(keys[0], kind="stable")
-    order = np.lexsort(keys[::-1])
-    return None if (np.diff(order) == 1).all() else order
-
-
-def _pairs(order: WorkOrder, path: Sequence[Part], partners: list[Side], original: Ints | None) -> PairList:
-    ranked = _ascending([partners[part.argument] for part in path if isinstance(part, Partner)])
-    count = order.partner_count
-    if order.pairs is None:
-        sequence = np.arange(count, dtype=np.int32) if ranked is None else ranked.astype(np.int32)
-        begins = np.arange(order.anchor_count) * count
-        return PairList(begins, begins + count, count, original, sequence, None)
-    offsets, indices = order.pairs.offsets, order.pairs.indices
-    begins = offsets[:-1] if original is None else offsets[:-1][original]
-    ends = offsets[1:] if original is None else offsets[1:][original]
-    ranks = indices
-    if ranked is not None:
-        rank = np.empty(count, np.int32)
-        rank[ranked] = np.arange(count, dtype=np.int32)
-        ranks = rank[indices]
-    falls = np.diff(ranks) < 0
-    inner = offsets[1:-1]
-    falls[inner[(inner > 0) & (inner < len(indices))] - 1] = False
-    if not falls.any():
-        return PairList(begins, ends, 0, None, indices, None)
-    anchors = np.repeat(np.arange(order.anchor_count), np.diff(offsets))
-    items = np.lexsort((ranks, anchors))
-    return PairList(begins, ends, 0, None, indices[items], items)

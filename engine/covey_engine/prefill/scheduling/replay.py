@@ -9,8 +9,9 @@ import numpy as np
 
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.scheduling.groups import Ints
-from covey_engine.prefill.scheduling.outline import Outline, Strip
-from covey_engine.prefill.scheduling.prepare import HOLLOW
+from covey_engine.prefill.scheduling.outline import Outline
+from covey_engine.prefill.scheduling.sides import HOLLOW
+from covey_engine.prefill.scheduling.strips import Strip
 from covey_engine.prefill.scheduling.tree import Tree
 
 

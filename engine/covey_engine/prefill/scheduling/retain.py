@@ -11,7 +11,8 @@ from covey_engine.prefill.scheduling.claims import Claim, find
 from covey_engine.prefill.scheduling.compiled import FlagsOut, kernel
 from covey_engine.prefill.scheduling.groups import Ints, Slots
 from covey_engine.prefill.scheduling.kinds import Kind
-from covey_engine.prefill.scheduling.outline import Outline, Strip
+from covey_engine.prefill.scheduling.outline import Outline
+from covey_engine.prefill.scheduling.strips import Strip
 from covey_engine.prefill.scheduling.tree import Nodes, Tree
 
 Flags = NDArray[np.bool_]

@@ -11,7 +11,8 @@ from dataclasses import replace
 from covey_engine.prefill.api import Figures
 from covey_engine.prefill.scheduling.batches import Batch
 from covey_engine.prefill.scheduling.jobs import Job
-from covey_engine.prefill.scheduling.outline import Outline, Strip
+from covey_engine.prefill.scheduling.outline import Outline
+from covey_engine.prefill.scheduling.strips import Strip
 from covey_engine.prefill.scheduling.tree import Tree
 
 

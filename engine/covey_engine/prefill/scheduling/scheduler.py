@@ -20,12 +20,13 @@ from covey_engine.prefill.scheduling.arena import Arena
 from covey_engine.prefill.scheduling.batches import Batch
 from covey_engine.prefill.scheduling.compiled import compile_kernels
 from covey_engine.prefill.scheduling.conservation import check
-from covey_engine.prefill.scheduling.draw import Draft, Drawer
+from covey_engine.prefill.scheduling.draw import Drawer
 from covey_engine.prefill.scheduling.eviction import make_room
 from covey_engine.prefill.scheduling.flights import Flight, launch, restore
 from covey_engine.prefill.scheduling.jobs import Job, close_job, open_job, release_kinds
 from covey_engine.prefill.scheduling.kinds import Kinds
 from covey_engine.prefill.scheduling.margins import MarginReader
+from covey_engine.prefill.scheduling.offers import Draft
 from covey_engine.prefill.scheduling.orders import Columns, Limits, StoredColumn
 from covey_engine.prefill.scheduling.parts import Parts, prepare_parts, release_parts, with_tokens
 from covey_engine.prefill.scheduling.prefixes import Rule

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from covey_engine.prefill.scheduling.draw import Draft, Drawer
+from covey_engine.prefill.scheduling.draw import Drawer
 from covey_engine.prefill.scheduling.jobs import Job
+from covey_engine.prefill.scheduling.offers import Draft
 
 _SLICES = 4
 

@@ -15,9 +15,9 @@ from covey_engine.prefill.scheduling.batches import Batch
 from covey_engine.prefill.scheduling.claims import Claim, find
 from covey_engine.prefill.scheduling.flights import Flight
 from covey_engine.prefill.scheduling.groups import Slots
-from covey_engine.prefill.scheduling.jobs import Step
 from covey_engine.prefill.scheduling.packing import assemble
-from covey_engine.prefill.scheduling.prepare import HOLLOW
+from covey_engine.prefill.scheduling.paths import Step
+from covey_engine.prefill.scheduling.sides import HOLLOW
 from covey_engine.prefill.scheduling.tree import Tree
 
 

@@ -1,0 +1,170 @@
+"""Items of a job go in; out comes what they cost in tokens and memory, and how many of them fit into a chunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from covey_engine.prefill.scheduling.batches import Batch
+from covey_engine.prefill.scheduling.compiled import Ints, IntsOut, kernel
+from covey_engine.prefill.scheduling.descend import descend
+from covey_engine.prefill.scheduling.paths import Path
+from covey_engine.prefill.scheduling.sides import HOLLOW
+from covey_engine.prefill.scheduling.tree import Tree
+
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(eq=False)
+class Draft:
+    """What is chosen for a chunk so far.
+
+    room: tokens that still fit; memory: tokens that may still be kept for items which go on, beyond the first item if
+    `force`. alone: only one order's items are wanted. starved: memory kept something out; long: an item whose prompt is
+    longer than a chunk, taken from its job.
+    """
+
+    room: int
+    memory: int
+    force: bool = False
+    alone: bool = False
+    batches: list[Batch] = field(default_factory=list)
+    starved: bool = False
+    long: Batch | None = None
+
+
+@dataclass(eq=False)
+class Offer:
+    """Items with their prompts' lengths, what each costs in tokens, and how many it asks to keep.
+
+    ends: after how many items a batch may end for nothing to be computed twice; None where it may end anywhere.
+    """
+
+    batch: Batch
+    lengths: Ints
+    costs: Ints
+    kept: Ints | None
+    ends: Ints | None = None
+
+    @property
+    def all(self) -> int:
+        """How many items it can give at most; the others are there to be looked at."""
+        return len(self.batch) if self.ends is None or not len(self.ends) else int(self.ends[-1])
+
+    def fitting(self, draft: Draft, want: int) -> int:
+        """How many of the first items fit; one more than `want` allows, so that a slice is never empty."""
+        ends = self.costs.cumsum()
+        count = most = int(ends.searchsorted(draft.room, "right"))
+        if want < draft.room:
+            count = min(count, int(ends.searchsorted(want, "right")) + 1)
+        if self.kept is not None:
+            able = int(self.kept.cumsum().searchsorted(max(draft.memory, 0), "right"))
+            if draft.force and not draft.batches:
+                able = max(able, 1)
+            draft.starved |= able < count
+            count = min(count, able)
+        return count if self.ends is None else self._to_end(count, most, draft)
+
+    def _to_end(self, count: int, most: int, draft: Draft) -> int:
+        """The end before or at `count`, else the one after it, `most` at most; any where nothing else moves."""
+        assert self.ends is not None
+        place = int(self.ends.searchsorted(count, "right"))
+        if place:
+            return int(self.ends[place - 1])
+        if len(self.ends) and self.ends[0] <= most:
+            return int(self.ends[0])
+        return 0 if draft.batches else count
+
+
+@dataclass(eq=False)
+class Meeting:
+    """Fresh rows of another job that meet rows which are drawn: with which of those, and their cost beside them."""
+
+    offer: Offer
+    drivers: Ints
+
+
+def make_offer(tree: Tree, batch: Batch, whole: bool = True) -> Offer:
+    """Find the items' nodes and what they cost; items of one row share what comes before the partner.
+
+    whole: whether no pair that comes after these may share more with them.
+    """
+    path, rows, held, ends = batch.job.paths[batch.ask], batch.rows, batch.held, None
+    if batch.partners is None:
+        batch.nodes = descend(tree, path, rows, held)
+        base = tree.end[batch.nodes]
+        lengths = path.start.lengths(rows, None)
+    else:
+        base, lengths = _share(tree, batch)
+        if batch.job.prepared.trie is not None:
+            again = _repeated(path, batch)
+            base[1:] += again
+            ends = np.append(again == 0, whole).nonzero()[0] + 1
+    kept = None
+    if path.after:
+        kept = np.maximum(path.held.lengths(rows, batch.partners) - base, 0)
+    ending = batch.job.ending
+    if ending is not None and ending.waves is not None:
+        # What comes before the partner stays until the row's next wave.
+        more = ending.waves.next[rows] < ending.waves.end[rows]
+        ours = np.maximum(path.start.lengths(rows, None) - base, 0) * more
+        kept = ours if kept is None else np.maximum(kept, ours)
+    return Offer(batch, lengths, np.maximum(lengths - base, 1), kept, ends)
+
+
+def _share(tree: Tree, batch: Batch) -> tuple[Ints, Ints]:
+    """Of pairs, find the nodes; how much of each is there once those before it are, and their lengths."""
+    path, rows, held = batch.job.paths[batch.ask], batch.rows, batch.held
+    heads = _heads(rows, _NONE if held is None else held)
+    nodes = descend(tree, path, rows[heads], None if held is None else held[heads])
+    fixed, lengths = path.start.lengths(rows[heads], None), path.rest.lengths(rows, batch.partners)
+    batch.nodes, base = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    _spread(heads, nodes, tree.end[nodes], fixed, batch.nodes, base, lengths)
+    return base, lengths
+
+
+@kernel
+def _heads(rows: Ints, held: Ints) -> Ints:
+    """The first pair of each run of one row and, unless `held` is empty, one node."""
+    heads, count = np.empty(len(rows), np.int64), 0
+    for n in range(len(rows)):
+        if n == 0 or rows[n] != rows[n - 1] or (len(held) and held[n] != held[n - 1]):
+            heads[count] = n
+            count += 1
+    return heads[:count]
+
+
+@kernel
+def _spread(
+    heads: Ints, nodes: Ints, resident: Ints, fixed: Ints, found: IntsOut, base: IntsOut, lengths: IntsOut
+) -> None:
+    """Write each pair's node and base, by what its head has: the node, its end, the length before the partner.
+
+    lengths: from the partner on, before; of the whole prompts, after.
+    """
+    for head in range(len(heads)):
+        end = heads[head + 1] if head + 1 < len(heads) else len(base)
+        for n in range(heads[head], end):
+            found[n], base[n] = nodes[head], max(resident[head], fixed[head])
+            lengths[n] += fixed[head]
+        base[heads[head]] = resident[head]
+
+
+def _repeated(path: Path, batch: Batch) -> Ints:
+    """How many of the partner's tokens each pair but the first begins with like the one before it."""
+    rows, partners = batch.rows, batch.partners
+    assert partners is not None
+    alike = rows[1:] == rows[:-1]
+    if batch.held is not None:
+        alike &= batch.held[1:] == batch.held[:-1]
+    total = np.zeros(len(alike), np.int64)
+    for step in path.steps[path.fixed :]:
+        if step.side is None:
+            assert step.kind.tokens is not None
+            total += alike * len(step.kind.tokens)
+            continue
+        slots = step.side.slots[rows if step.ours else partners]
+        alike = alike & (slots[1:] == slots[:-1])
+        total += alike * np.where(slots[1:] == HOLLOW, 0, step.side.column.lengths[slots[1:]])
+    return total

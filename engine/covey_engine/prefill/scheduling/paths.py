@@ -1,0 +1,202 @@
+"""A prepared order goes in; out come the paths of its asks' prompts, step by step, and its claims on these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey_engine.prefill.api import Anchor, Ask, Literal, Part, Partner
+from covey_engine.prefill.scheduling.claims import Claim
+from covey_engine.prefill.scheduling.compiled import Ints
+from covey_engine.prefill.scheduling.kinds import Kind, Kinds
+from covey_engine.prefill.scheduling.prepare import Prepared, arguments_of, fixed_parts
+from covey_engine.prefill.scheduling.sides import Measure, Side
+
+if TYPE_CHECKING:
+    from covey_engine.prefill.scheduling.strips import Cell
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One segment of a prompt. side: where a column segment's slots are; ours: whether by anchor row, not partner."""
+
+    kind: Kind
+    side: Side | None
+    ours: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """How the prompts of one ask run.
+
+    fixed: how many steps do not depend on the partner; arguments: the anchor arguments up to each of those, in order;
+    claims: the order's own claim on each. common: by ask, how many steps it begins with too; hold: the most that any
+    ask which may be next begins with; after: asks that may still come once this one is put. strays: the order's claims
+    off this path; unheld: those and the ones beyond the first `hold` steps. Lengths: until: of the segments up to each
+    step that is fixed; start, rest: of those up to the partner's and of the others; held: of the first `hold` ones;
+    own: of those after what all asks begin with. Of the steps that are fixed, as Names.descend wants them: kinds: the
+    kind's number; columns: which of the sides it has, -1 for a literal. cells: groups of steps that were nodes of
+    chunks, by where they begin.
+    """
+
+    steps: tuple[Step, ...]
+    fixed: int
+    arguments: tuple[tuple[int, ...], ...]
+    claims: tuple[Claim, ...]
+    common: tuple[int, ...]
+    hold: int
+    after: tuple[int, ...]
+    strays: tuple[Claim, ...]
+    unheld: tuple[Claim, ...]
+    until: tuple[Measure, ...]
+    start: Measure
+    rest: Measure
+    held: Measure
+    own: Measure
+    kinds: Ints
+    columns: Ints
+    sides: tuple[Side, ...]
+    cells: dict[tuple[int, ...], tuple[Cell, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def texts(self) -> tuple[tuple[int, int], ...]:
+        """The first and the last step of each text that is cut into pieces."""
+        pieces = [
+            n for n, step in enumerate(self.steps) if step.side is not None and step.side.head is not None
+        ]
+        firsts = [n for n in pieces if (side := self.steps[n].side) is not None and side.number == 0]
+        return tuple((a, max(n for n in pieces if n < b)) for a, b in pairwise([*firsts, len(self.steps)]))
+
+    def stands_out(self, level: int) -> bool:
+        """Whether the node that a step completes may have to stay by itself."""
+        if level >= self.fixed:
+            return self.hold == level + 1
+        return self.hold > level or self.claims[level].counts is not None or self.steps[level].kind.shared
+
+
+class PathBuilder:
+    """Builds an order's paths; the same claim serves all kinds that the same asks share by the same arguments."""
+
+    def __init__(
+        self, prepared: Prepared, kinds: Kinds, fresh: NDArray[np.bool_], weights: Ints | None
+    ) -> None:
+        self._prepared = prepared
+        self._kinds = kinds
+        self._fresh = fresh
+        self._weights = weights
+        self._reach = _reach(prepared.order.asks)
+        self.acquired: list[Kind] = []
+        self.claims: dict[tuple[tuple[int, ...], tuple[int, ...]], Claim] = {}
+
+    def paths(self) -> tuple[Path, ...]:
+        """All asks' paths."""
+        paths = [self._path(ask) for ask in range(len(self._prepared.order.asks))]
+        every = tuple(self.claims.values())
+
+        def without(some: tuple[Claim, ...]) -> tuple[Claim, ...]:
+            return tuple(claim for claim in every if claim not in some)
+
+        return tuple(
+            replace(path, strays=without(path.claims), unheld=without(path.claims[: path.hold]))
+            for path in paths
+        )
+
+    def _path(self, ask: int) -> Path:
+        prepared = self._prepared
+        parts = prepared.paths[ask]
+        fixed = fixed_parts(parts)
+        steps, kind = [], self._kinds.root
+        for part in parts:
+            kind, step = self._step(kind, part)
+            steps.append(step)
+        arguments = tuple(arguments_of(parts[: level + 1]) for level in range(fixed))
+        claims = tuple(self._claim(parts[: level + 1], steps[level].kind) for level in range(fixed))
+        common = tuple(_common(parts, other) for other in prepared.paths)
+        put = prepared.order.asks[ask]
+        following = set(_next(put))
+        hold = max((common[n] for n in following), default=0)
+        after = tuple(sorted(set().union(*(self._reach[n] for n in following))))
+        sided = np.array([step.side is not None for step in steps[:fixed]], np.int64)
+        return Path(
+            tuple(steps),
+            fixed,
+            arguments,
+            claims,
+            common,
+            hold,
+            after,
+            (),
+            (),
+            tuple(prepared.measure(parts[: level + 1]) for level in range(fixed)),
+            prepared.measure(parts[:fixed]),
+            prepared.measure(parts[fixed:]),
+            prepared.measure(parts[:hold]),
+            prepared.measure(parts[prepared.common :]),
+            np.array([step.kind.id for step in steps[:fixed]], np.int64),
+            np.cumsum(sided) * sided - 1,
+            tuple(step.side for step in steps[:fixed] if step.side is not None),
+        )
+
+    def _step(self, parent: Kind, part: Part) -> tuple[Kind, Step]:
+        match part:
+            case Literal(tokens):
+                side, kind = None, self._kinds.acquire(parent, tokens, None)
+            case Anchor(argument):
+                side = self._prepared.anchors[argument]
+                kind = self._kinds.acquire(parent, side.folder, side.column)
+            case Partner(argument):
+                side = self._prepared.partners[argument]
+                kind = self._kinds.acquire(parent, side.folder, side.column)
+        self.acquired.append(kind)
+        return kind, Step(kind, side, not isinstance(part, Partner))
+
+    def _claim(self, head: Sequence[Part], kind: Kind) -> Claim:
+        asks = tuple(n for n, path in enumerate(self._prepared.paths) if path[: len(head)] == tuple(head))
+        arguments = arguments_of(head)
+        claim = self.claims.get((arguments, asks))
+        if claim is None:
+            groups = self._prepared.groups[arguments]
+            program = range(len(self._reach))
+            before = tuple(not self._reach[n].isdisjoint(asks) for n in program)
+            after = tuple(
+                any(not self._reach[m].isdisjoint(asks) for m in _next(self._prepared.order.asks[n]))
+                for n in program
+            )
+            alone = groups.single and self._weights is None and self._steady(asks)
+            counts = None if alone else groups.totals(self._weights) * before[0]
+            claim = self.claims[arguments, asks] = Claim(groups, before, after, counts, self._fresh)
+        if kind not in claim.kinds:
+            claim.kinds.append(kind)
+            kind.claim(claim)
+        return claim
+
+    def _steady(self, asks: tuple[int, ...]) -> bool:
+        """Whether an item that wants these asks has one of them at all times, and so holds their prefix itself."""
+        program = self._prepared.order.asks
+        returns = (
+            m not in asks and not self._reach[m].isdisjoint(asks) for n in asks for m in _next(program[n])
+        )
+        return 0 in asks and not any(returns)
+
+
+def _next(ask: Ask) -> list[int]:
+    return [n for n in (ask.on_true, ask.on_false) if n >= 0]
+
+
+def _reach(asks: Sequence[Ask]) -> list[set[int]]:
+    """For each ask, itself and all that may follow."""
+    reach: list[set[int]] = [set() for _ in asks]
+    for n in reversed(range(len(asks))):
+        reach[n] = {n}.union(*(reach[m] for m in _next(asks[n])))
+    return reach
+
+
+def _common(path: Sequence[Part], other: Sequence[Part]) -> int:
+    pairs = zip(path, other, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(path), len(other)))
