@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import adbc_driver_flightsql.dbapi as dbapi
@@ -16,6 +19,9 @@ from support.sql import table
 from support.tpch import generate, generator, queries
 
 pytestmark = pytest.mark.skipif(generator() is None, reason="tpchgen-cli is not installed")
+
+DATAFUSION = json.loads((Path(__file__).parents[1] / "sql" / "plans" / "datafusion.json").read_text("utf-8"))
+"""Plans of the queries by another producer; `plans/make.py` says how they are made."""
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +66,29 @@ def test_same_result_from_the_plan(name: str, client: dbapi.Connection) -> None:
     assert found.schema == table(client, sql).schema
     for mine, other in zip(found.columns, table(client, sql).columns, strict=True):
         assert all(map(_same, mine.to_pylist(), other.to_pylist()))
+
+
+@pytest.mark.parametrize("name", queries())
+def test_same_result_from_the_plan_of_datafusion(
+    name: str, client: dbapi.Connection, duck: duckdb.DuckDBPyConnection
+) -> None:
+    with client.cursor() as cursor:
+        cursor.execute(base64.b64decode(DATAFUSION[name]))
+        found = cursor.fetchall()
+    wanted = duck.execute(queries()[name]).fetchall()
+    assert len(found) == len(wanted)
+    assert all(
+        _near(mine, other)
+        for row, like in zip(found, wanted, strict=True)
+        for mine, other in zip(row, like, strict=True)
+    )
+
+
+def _near(value: object, other: object) -> bool:
+    """What a producer calculates in decimals, DuckDB calculates in doubles."""
+    if isinstance(value, float | Decimal) or isinstance(other, float | Decimal):
+        return value is not None and other is not None and math.isclose(value, other, rel_tol=1e-6)  # type: ignore[arg-type]
+    return value == other
 
 
 def _same(value: object, other: object) -> bool:

@@ -68,7 +68,7 @@ _SCALAR = [
     *_table("string", "char_length length\noctet_length strlen\nstrpos", gives="BIGINT"),
     *_table("string", "trim\nltrim\nrtrim\nlpad\nrpad\nleft\nright\nreverse\nrepeat\nreplace\nconcat_ws"),
     *_table("string", "regexp_match_substring regexp_extract"),
-    *_table("datetime", "extract", gives="DOUBLE"),
+    *_table("datetime", "extract\ndate_part", gives="DOUBLE"),
 ]
 _AGGREGATE = [
     *_table("aggregate_generic", "count", True, "BIGINT"),

@@ -137,6 +137,8 @@ class Relations:
         return derived(text, [Sql("", kind) for kind in types], self._names)
 
     def _where(self, select: Select, condition: Any) -> Select:
+        if select.grouped and _correlated([condition]):
+            select = select.wrapped(self._names)
         return select.filtered(self._names, lambda base: self._expressions.read(condition, base.columns).text)
 
     def _filter(self, relation: Any) -> Select:
@@ -144,7 +146,8 @@ class Relations:
 
     def _project(self, relation: Any) -> Select:
         base = self._input(relation).stable(self._names)
-        base = base.wrapped(self._names) if base.distinct else base
+        if base.distinct or (base.grouped and _correlated(relation.expressions)):
+            base = base.wrapped(self._names)
         made = [self._expressions.read(expression, base.columns) for expression in relation.expressions]
         return replace(base, columns=(*base.columns, *made))
 
@@ -175,7 +178,8 @@ class Relations:
 
     def _sort(self, relation: Any) -> Select:
         select = self._input(relation).stable(self._names)
-        if select.limited or select.distinct:
+        correlated = _correlated([sort.expr for sort in relation.sorts])
+        if select.limited or select.distinct or (select.grouped and correlated):
             select = select.wrapped(self._names)
         keys = self._expressions.sorts(relation.sorts, select.columns)
         return replace(select, order=tuple(Key(_key(key.text), direction) for key, direction in keys))
@@ -208,7 +212,7 @@ class Relations:
         shared = [self._expressions.read(node, base.columns) for node in relation.grouping_expressions]
         sets: list[list[int]] = []
         for grouping in relation.groupings:
-            if grouping.grouping_expressions and not shared:
+            if grouping.grouping_expressions and not relation.grouping_expressions:
                 # Plans before 2025 repeat the expressions in each set.
                 own = [self._expressions.read(node, base.columns) for node in grouping.grouping_expressions]
                 known = [one.text for one in shared]
@@ -300,6 +304,11 @@ def _grouped(
     ]
     which = Sql(f"CAST(CASE {marks} {' '.join(cases)} END AS INTEGER)", "INTEGER")
     return replace(base, columns=(*groups, *measures, which), group=f"GROUPING SETS ({listed})")
+
+
+def _correlated(nodes: Sequence[Any]) -> bool:
+    """Whether a subquery in an expression may read the columns around it: SQL knows no aggregates there."""
+    return any("outer_reference" in str(node) for node in nodes)
 
 
 def _kept(base: Select, select: Select, names: Names) -> Select:

@@ -45,8 +45,19 @@ class Sources:
             table = ReadRel.VirtualTable(expressions=[Expression.Nested.Struct()])
             return Rel(read=ReadRel(base_schema=NamedStruct(struct=Type.Struct()), virtual_table=table)), []
         made = self._source(start.this, parent, ctes)
-        for join in joins:
+        first, *others = _groups(joins)
+        for join in first:
             made = self._join(made, join, parent, ctes)
+        for group in others:
+            if any(str(join.args.get("side") or "").upper() in ("RIGHT", "FULL") for join in group):
+                # The rows that such a join adds are of what stands behind its comma, beside each row before it.
+                side = self._source(group[0].this, parent, ctes)
+                for join in group[1:]:
+                    side = self._join(side, join, parent, ctes)
+                made = Rel(cross=CrossRel(left=made[0], right=side[0])), [*made[1], *side[1]]
+                continue
+            for join in group:
+                made = self._join(made, join, parent, ctes)
         return made
 
     def _source(self, node: exp.Expr, parent: Scope | None, ctes: Mapping[str, Any]) -> Made:
@@ -170,6 +181,16 @@ class Sources:
             for at, field in enumerate([*left, *right])
         ]
         return condition.node, fields
+
+
+def _groups(joins: Sequence[exp.Join]) -> list[list[exp.Join]]:
+    """Joins, a new group beginning with each comma: it binds less than any other join."""
+    groups: list[list[exp.Join]] = [[]]
+    for join in joins:
+        if not any(join.args.get(key) for key in ("side", "kind", "on", "using", "method")):
+            groups.append([])
+        groups[-1].append(join)
+    return groups
 
 
 def _read(scope: Scope, at: int) -> Typed:
