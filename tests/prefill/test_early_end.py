@@ -52,6 +52,24 @@ def test_the_first_match_settles_an_anchor() -> None:
         assert sum(item // 80 == anchor for _, item in bench.margins[ticket]) == 80
 
 
+@pytest.mark.parametrize("each", [2, 7, 60])
+def test_so_many_matches_settle_an_anchor(each: int) -> None:
+    bench = Bench()
+    ticket = bench.submit(replace(ending(join(60, 80), exists=True), each=each))
+    bench.run()
+    counts = truths(60, 80).sum(axis=1)
+    found = np.bincount(
+        [item // 80 for (_, item), margin in bench.margins[ticket].items() if margin > 0], minlength=60
+    )
+    enough = counts >= each
+    assert (found[enough] >= each).all()
+    assert (found[~enough] == counts[~enough]).all()
+    asked = np.bincount([item // 80 for _, item in bench.margins[ticket]], minlength=60)
+    assert (asked[~enough] == 80).all()
+    if each < 60:
+        assert asked[enough].sum() < 80 * enough.sum() / 2
+
+
 @pytest.mark.parametrize(("readout", "each"), [(ALWAYS, 4), (NEVER, 80)])
 def test_waves_ask_a_few_pairs_of_many_anchors_and_all_pairs_where_none_matches(
     readout: YesNo, each: int
@@ -194,6 +212,7 @@ def test_a_program_matches_where_it_says_so() -> None:
         (ending(scan(3), exists=True), "needs partners"),
         (replace(scan(3), enough=2), "no answer that is one"),
         (replace(join(3, 3), exists=True), "no answer that is one"),
+        (replace(ending(join(3, 3), exists=True), each=0), "at least one match"),
     ],
 )
 def test_an_order_that_cannot_end_so_is_refused(order: WorkOrder, message: str) -> None:

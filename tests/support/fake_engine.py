@@ -155,12 +155,13 @@ class FakeRunning:
         """(ask, item, margin or scores) of everything that the ask program reaches, depth first."""
         order, cost, faults = self._order, self._cost, self._engine.faults
         anchors, partners = _Texts(order.anchors), _Texts(order.partners)
-        matches = 0
+        matches = settled = 0
         for anchor in range(order.anchor_count):
             met = _met(order, anchor)
             prefix = cost.extend(Path(), order.prefix, anchors, anchor, None, None) if len(met) else Path()
+            found = 0
             for item, partner in met:
-                if matches == order.enough:
+                if (settled if order.exists else matches) == order.enough:
                     return
                 ask = 0
                 while ask >= 0:
@@ -180,7 +181,9 @@ class FakeRunning:
                     yield ask, item, value
                     ask = chosen.on_true if value > np.float32(chosen.readout.zero_point) else chosen.on_false
                 matches += ask == api.MATCH
-                if order.exists and ask == api.MATCH:
+                found += ask == api.MATCH
+                if order.exists and found == order.each:
+                    settled += 1
                     break
 
     def value(self, path: Path, readout: api.YesNo) -> float:

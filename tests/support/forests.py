@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -162,7 +163,8 @@ def expect(
 def check_end(order: WorkOrder, outcomes: dict[int, bool]) -> None:
     """Assert that what has no outcome was not needed: every item has one, or its order may end without it."""
     anchors = {item: anchor for item, anchor, _ in items(order)}
-    matches = {anchors[item] if order.exists else item for item, matched in outcomes.items() if matched}
+    counts = Counter(anchors[item] if order.exists else item for item, matched in outcomes.items() if matched)
+    matches = {item for item, count in counts.items() if count >= order.each or not order.exists}
     if order.enough is not None and len(matches) >= order.enough:
         return
     missing = {anchor for item, anchor in anchors.items() if item not in outcomes}
@@ -335,7 +337,8 @@ def _early(random: Random, order: WorkOrder) -> WorkOrder:
         return replace(order, asks=asks)
     exists = bool(order.partners) and random.random() < 0.6
     enough = random.choice((None, 0, 1, 2, random.randint(1, 20)))
-    return replace(order, asks=asks, exists=exists, enough=enough)
+    each = random.choice((1, 1, 2, 3)) if exists else 1
+    return replace(order, asks=asks, exists=exists, enough=enough, each=each)
 
 
 def _labels(random: Random, size: int) -> Labels:

@@ -119,7 +119,7 @@ class WorkOrder:
     have the same length. A side without rows is an order without prompts. `anchor_count` serves an order whose
     prompts are all literal.
 
-    An order may ask less than all. exists: the first pair that matches settles its anchor, whose other pairs are not
+    An order may ask less than all. exists: `each` pairs that match settle their anchor, whose other pairs are not
     asked any more. enough: so many matches (of anchors, where `exists`) end the order; None for no end before all is
     asked. What is not asked has no answer. user: whose order it is; users get equal shares of the device, and of
     each user the queries.
@@ -134,6 +134,7 @@ class WorkOrder:
     anchor_count: int = field(default=-1)
     exists: bool = False
     enough: int | None = None
+    each: int = 1
     user: str = ""
 
     def __post_init__(self) -> None:

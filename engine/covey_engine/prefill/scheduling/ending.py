@@ -1,6 +1,6 @@
 """Outcomes of an order's items go in; out comes what need not be asked any more, and how far to go meanwhile.
 
-Two reasons end an order, or a part of it, before all is asked: an anchor's first match, and enough matches. Answers
+Two reasons end an order, or a part of it, before all is asked: an anchor's matches, and enough of them. Answers
 are known about two chunks after their items were drawn, so both go forward in steps that grow: the pairs of a row in
 waves, the items of an order that needs some matches as far as its share of matches so far promises.
 """
@@ -36,23 +36,25 @@ class Waves:
     """The pairs of each row, in waves: the next one begins when the outcome of all of one is known.
 
     By row: next: the first position that is in no wave yet; end: the position after its last; pending: pairs of its
-    wave without outcome; count: waves so far; settled: whether a pair matched. open: rows that have begun and are
-    neither settled nor at their end. fill: how many pairs fill a chunk.
+    wave without outcome; count: waves so far; found: matches; settled: whether there are `each`. open: rows that have
+    begun and are neither settled nor at their end. fill: how many pairs fill a chunk.
     """
 
-    def __init__(self, pairs: PairList, fill: int) -> None:
+    def __init__(self, pairs: PairList, fill: int, each: int) -> None:
         rows = len(pairs.begins)
         self.next = pairs.begins.copy()
         self.end = pairs.ends
         self.pending = np.zeros(rows, np.int64)
         self.count = np.zeros(rows, np.int64)
+        self.found = np.zeros(rows, np.int64)
         self.settled = np.zeros(rows, np.bool_)
+        self.each = each
         self.open = 0
         self.fill = fill
 
     def width(self, fresh: int) -> int:
         """How many pairs of each row are worth asking: more than a few only where few rows are to be asked about."""
-        return max(_FIRST, -(-self.fill // max(1, self.open + fresh)))
+        return max(_FIRST, self.each, -(-self.fill // max(1, self.open + fresh)))
 
     def begin(self, rows: Ints, fresh: int) -> tuple[Ints, Ints]:
         """The next wave of each row: its first position, and the one after its last. fresh: rows not begun yet."""
@@ -63,6 +65,14 @@ class Waves:
         self.pending[rows] = ends - begins
         self.count[rows] += 1
         return begins, ends
+
+    def settle(self, rows: Ints) -> Ints:
+        """Take in matches, by their rows; the rows that they settle."""
+        np.add.at(self.found, rows, 1)
+        rows = np.unique(rows)
+        rows = rows[~self.settled[rows] & (self.found[rows] >= self.each)]
+        self.settled[rows] = True
+        return rows
 
 
 @dataclass(eq=False)
@@ -125,7 +135,7 @@ def ending_of(prepared: Prepared, chunk: int) -> Ending | None:
     waves = None
     if order.exists:
         assert prepared.pairs is not None
-        waves = Waves(prepared.pairs, max(1, int(chunk / max(1.0, mean / len(order.asks)))))
+        waves = Waves(prepared.pairs, max(1, int(chunk / max(1.0, mean / len(order.asks)))), order.each)
     return Ending(waves, order.enough, prepared.pairs is not None, order.items, mean)
 
 
@@ -140,8 +150,7 @@ def heed(batch: Batch, following: Ints) -> Ints:
         following = np.minimum(following, DONE) if ending.over else following
         ending.known += int((following < 0).sum())
         return following
-    settled = np.unique(batch.rows[matched & ~waves.settled[batch.rows]])
-    waves.settled[settled] = True
+    settled = waves.settle(batch.rows[matched])
     ending.newly.append(settled)
     ending.found += len(settled)
     over = waves.settled[batch.rows] | ending.over

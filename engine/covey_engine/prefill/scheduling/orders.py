@@ -153,6 +153,8 @@ def check_shape(order: WorkOrder) -> None:
 def _check_end(order: WorkOrder) -> None:
     if order.exists and not order.partners:
         raise EngineError("a work order that ends with an anchor's first match needs partners")
+    if order.each < 1:
+        raise EngineError("a work order's anchors need at least one match")
     if not any(MATCH in (ask.on_true, ask.on_false) for ask in order.asks):
         raise EngineError("a work order that ends with its matches has no answer that is one")
 
