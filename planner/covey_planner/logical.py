@@ -12,6 +12,7 @@ from typing import Literal
 
 from sqlglot import exp
 
+from covey_planner.binding.deciding import Probe
 from covey_planner.call import Call
 
 BLOCK = "covey_block"
@@ -186,7 +187,7 @@ class Block:
 
     select: the syntax tree. ctes: those it can see. plan: filters over the source. values: answers needed
     after the filters, in the order of the text. nested: blocks in the SELECT list and later clauses. joins: those
-    whose ON asks, in the order of the text.
+    whose ON asks, in the order of the text. probe: where it is the subquery of `x IN`, what is compared.
     """
 
     number: int
@@ -196,6 +197,7 @@ class Block:
     values: tuple[Value, ...] = ()
     nested: tuple[Block, ...] = ()
     joins: tuple[Joined, ...] = ()
+    probe: Probe | None = None
 
 
 @dataclass(frozen=True)

@@ -141,16 +141,38 @@ class Question:
 
 
 @dataclass(frozen=True)
+class Groups:
+    """What depends on the matches of a step, group by group: a subquery's truth for rows of the SELECT around it.
+
+    sql: a query yielding the keys of each item of a group (k0, k1, … of a filter; a0, a1, …, p0, p1, … of a step with
+    `pairs`; a0, a1, … of anchors that meet every partner) and `g`, the group's name, a VARCHAR. needed: so many matches
+    settle a group, whose other items need not be asked.
+
+    enough: so many groups with those matches (`absent`: of which it is certain that they have fewer) end the step; then
+    wanted: a query yielding every group that counts, `g`, and `o`, by which the first ones are wanted first where the
+    step is `ordered`; table: gets the groups that are certain to be absent, as `g`; "" for none.
+    """
+
+    sql: str
+    needed: int
+    enough: int | None = None
+    absent: bool = False
+    wanted: str = ""
+    table: str = ""
+
+
+@dataclass(frozen=True)
 class AskStep:
     """Put questions to every anchor (filter), or to pairs of anchors and partners (join).
 
     prefix: the segments all questions begin with; none where the one question is of kind "count", which the tokenizer
     answers. pairs: a query yielding the anchor's keys a0, a1, … and the partner's keys p0, p1, … of the pairs that
-    survived everything cheaper; None asks every pair of the two domains. exists: once a pair matches, the other pairs
-    of its anchor need not be asked. enough: so many matches are needed, or as many as there are; None for all. chosen:
-    whether the anchor is the side that it is by cost. before: temporary tables that the domains read, each with the
-    query that fills it.
+    survived everything cheaper; None asks every pair of the two domains. exists: once `each` pairs match, the other
+    pairs of their anchor need not be asked. enough: so many matches are needed, or as many as there are; None for all.
+    chosen: whether the anchor is the side that it is by cost. before: temporary tables that the domains read, each with
+    the query that fills it.
     ordered: anchors come in the order in which they are wanted; of those up to any point, `enough` matches end it.
+    groups: what else may end it, part by part.
     """
 
     prefix: tuple[Segment, ...]
@@ -164,6 +186,8 @@ class AskStep:
     chosen: bool = False
     before: tuple[tuple[str, str], ...] = ()
     ordered: bool = False
+    each: int = 1
+    groups: Groups | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -21,6 +22,7 @@ from covey_planner.profiles import FilterForm, JoinForm, PromptProfile, Words
 from covey_planner.prompts import Prompt, Template, parse_template, question_text, render
 
 _DOCUMENT = re.compile(r"<(\d)>(.*?)</>", re.DOTALL)
+_Key = tuple[bytes, ...]
 _QUESTION = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 _WORDS = Words(label="1", label_numbered="{n}", the="document 1", the_numbered="document {n}")
 
@@ -124,14 +126,14 @@ class Reference:
                 for table, query in step.before:
                     made.append(table)
                     self.connection.execute(f"CREATE TEMP TABLE {table} AS {query}")
-                self._step(step)
+                self._step(step, made)
             cursor = self.connection.execute(physical.residual)
             return [column[0] for column in cursor.description], cursor.fetchall()
         finally:
             for table in made:
                 self.connection.execute(f"DROP TABLE IF EXISTS {table}")
 
-    def _step(self, step: AskStep) -> None:
+    def _step(self, step: AskStep, made: list[str]) -> None:
         anchors, anchor_texts = self._domain(step.anchors)
         items = [(key, ()) for key in anchors]
         partner_texts: list[dict[bytes, str]] = []
@@ -149,9 +151,9 @@ class Reference:
         # As little as the step allows, in an order of its own.
         if not step.ordered:
             Random(self.seed).shuffle(items)
-        matches: set[object] = set()
-        for anchor, partner in items:
-            if (step.exists and anchor in matches) or len(matches) == step.enough:
+        matches: set[tuple[object, object]] = set()
+        for anchor, partner in items if step.groups is None else self._members(step, items, matches, made):
+            if self._over(step, anchor, matches):
                 continue
             texts = [texts[key] for texts, key in zip(anchor_texts, anchor, strict=True)]
             others = [texts[key] for texts, key in zip(partner_texts, partner, strict=True)]
@@ -165,9 +167,59 @@ class Reference:
                 assert following in (-1, MATCH) or following > at
                 at = following
             if at == MATCH:
-                matches.add(anchor if step.exists else (anchor, partner))
+                matches.add((anchor, partner))
         for question, rows in zip(step.questions, answers, strict=True):
             self._store(question.answers, len(step.anchors.arguments) + len(partner_texts), rows)
+
+    def _over(self, step: AskStep, anchor: object, matches: set[tuple[object, object]]) -> bool:
+        """Whether a pair of an anchor, or nothing at all, need not be asked any more."""
+        found = Counter(anchor for anchor, _ in matches)
+        settled = {key for key, count in found.items() if count >= step.each}
+        return (step.exists and anchor in settled) or len(settled if step.exists else matches) == step.enough
+
+    def _members(
+        self,
+        step: AskStep,
+        items: list[tuple[_Key, _Key]],
+        matches: set[tuple[object, object]],
+        made: list[str],
+    ) -> Iterator[tuple[_Key, _Key]]:
+        """The items of one group after another, as far as they are needed."""
+        groups = step.groups
+        assert groups is not None
+        width = len(step.anchors.arguments)
+        own: dict[str, list[tuple[_Key, _Key]]] = {}
+        apart = step.partners is not None and step.pairs is None
+        for *keys, name in self.connection.execute(groups.sql).fetchall():
+            anchor, partner = tuple(keys[:width]), tuple(keys[width:])
+            met = [item for item in items if item[0] == anchor and (apart or item[1] == partner)]
+            assert met or partner or not apart
+            own.setdefault(name, []).extend(met)
+        names = sorted(own)
+        Random(self.seed).shuffle(names)
+        if groups.wanted:
+            rows = self.connection.execute(f"SELECT g FROM ({groups.wanted}) ORDER BY o").fetchall()
+            names = [name for (name,) in rows]
+            assert len(set(names)) == len(names)
+        asked: set[tuple[_Key, _Key]] = set()
+        wanted: list[str] = []
+        for name in names:
+            if len(wanted) == groups.enough:
+                break
+            mine = own.get(name, [])
+            assert len(set(mine)) == len(mine), "an item is once in its group"
+            Random(self.seed + 1).shuffle(mine)
+            for item in mine:
+                if len(matches & set(mine)) < groups.needed and item not in asked:
+                    asked.add(item)
+                    yield item
+            if (len(matches & set(mine)) < groups.needed) is groups.absent:
+                wanted.append(name)
+        if groups.table:
+            made.append(groups.table)
+            self.connection.execute(f"CREATE TEMP TABLE {groups.table} (g VARCHAR)")
+            for name in wanted:
+                self.connection.execute(f"INSERT INTO {groups.table} VALUES ('{name}')")
 
     def _ask(self, step: AskStep, question: Question, texts: Sequence[str], others: Sequence[str]) -> bool:
         prompt = render(Prompt(step.prefix, question.suffix), texts, others)

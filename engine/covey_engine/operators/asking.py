@@ -6,14 +6,15 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from covey_planner.physical import MATCH, AskStep, Question
 from numpy.typing import NDArray
 
 from covey_engine.operators.answers import FALSE, NULL, TRUE, Found
+from covey_engine.operators.endings import Ending
 from covey_engine.operators.errors import QueryCancelled
+from covey_engine.operators.groups import Waves
 from covey_engine.operators.known import Known, only_asked
 from covey_engine.operators.overflow import Round
 from covey_engine.operators.runs import StepRun
@@ -21,7 +22,6 @@ from covey_engine.operators.sampled import Sampled
 from covey_engine.operators.subjects import Subjects
 from covey_engine.operators.template import Template
 from covey_engine.operators.watch import CancelWatch
-from covey_engine.operators.waves import in_waves
 from covey_engine.prefill import api
 from covey_engine.prefill.errors import Cancelled
 
@@ -92,25 +92,25 @@ class Asking:
         subjects: Subjects,
         rounds: Sequence[Round],
         row_failed: Callable[[Subjects, int, str], None],
+        waves: Waves | None = None,
     ) -> list[Found]:
         """Run the rounds; returns what is found for each question. Raises QueryCancelled and EngineError.
 
         row_failed is called with an item that got no finite answer and the reason: it raises, or returns to
-        make that answer NULL. Where the step may end early, what was not needed is NOT_ASKED.
+        make that answer NULL. Where the step may end early, what was not needed is NOT_ASKED. waves: of a step
+        with groups.
         """
         found = [Found.of(question, subjects.items) for question in step.questions]
-        matches = _Matches(step, subjects)
+        ending = Ending(step, subjects, waves)
         rounds, touched = self.known.open_rounds(step, subjects, found, rounds)
-        for first, turn in in_waves(step, rounds):
-            if first and matches.enough:
-                break
+        for turn in ending.turns(rounds):
             for question in turn.unanswered:
                 found[question].states[slice(None) if turn.items is None else turn.items] = NULL
             asked, asks = program(step.questions, template, self.readout, turn.unanswered, turn.known)
             if not turn.subjects.items or not asks:
                 continue
             order = work_order(self.query, template, turn.subjects, asks)
-            order = replace(order, user=self.user, **matches.ending(asks))
+            order = replace(order, user=self.user, **ending.fields(asks))
             with closing(self._answers(step, order)) as arriving:
                 for answers in arriving:
                     items = answers.items if turn.items is None else turn.items[answers.items]
@@ -118,7 +118,7 @@ class Asking:
                     if failed.any():
                         row_failed(subjects, int(items[failed.argmax()]), answers.error or "no finite answer")
                     states = self._note(found[asked[answers.ask]], items, answers, failed)
-                    matches.count(asks[answers.ask], items, states, failed)
+                    ending.count(asks[answers.ask], items, states, failed)
         if len(touched):
             only_asked(step.questions, touched, found)
         return found
@@ -156,41 +156,6 @@ class Asking:
         except BaseException:
             running.cancel()
             raise
-
-
-class _Matches:
-    """What a step that may end early has found: which items match, or which anchors where one match settles them."""
-
-    def __init__(self, step: AskStep, subjects: Subjects) -> None:
-        self._step = step
-        self._subjects = subjects
-        size = 0 if step.enough is None else len(subjects.anchors) if step.exists else subjects.items
-        self._found = np.zeros(size, np.bool_)
-
-    @property
-    def enough(self) -> bool:
-        """Whether nothing more is needed."""
-        return self._step.enough is not None and self._missing <= 0
-
-    @property
-    def _missing(self) -> int:
-        return (self._step.enough or 0) - int(np.count_nonzero(self._found))
-
-    def ending(self, asks: Sequence[api.Ask]) -> dict[str, Any]:
-        """What ends an order of these asks; nothing where none of their answers is a match."""
-        if self._step.ordered or not any(api.MATCH in (ask.on_true, ask.on_false) for ask in asks):
-            return {}  # in a wave of its order, no match comes before another
-        return {
-            "exists": self._step.exists,
-            "enough": None if self._step.enough is None else self._missing,
-        }
-
-    def count(self, ask: api.Ask, items: Items, states: NDArray[np.int8], failed: NDArray[np.bool_]) -> None:
-        """Take in answers to an ask."""
-        if len(self._found):
-            true, false = ask.on_true == api.MATCH, ask.on_false == api.MATCH
-            matched = items[(((states == TRUE) & true) | ((states == FALSE) & false)) & ~failed]
-            self._found[self._subjects.anchor_rows(matched) if self._step.exists else matched] = True
 
 
 def probability(margins: NDArray[np.float32], zero_point: float) -> NDArray[np.float64]:

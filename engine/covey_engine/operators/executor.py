@@ -26,6 +26,7 @@ from covey_engine.operators.answers import Found, write_answers
 from covey_engine.operators.asking import Asking, Ledger, Observer
 from covey_engine.operators.domains import Keys, Side, read_keys, resolve
 from covey_engine.operators.errors import RowFailed
+from covey_engine.operators.groups import Waves, read_groups
 from covey_engine.operators.overflow import Overflow, Round, check_template, fit, fitting
 from covey_engine.operators.pairs import drop_idle_anchors, read_pairs
 from covey_engine.operators.readout import readout
@@ -210,7 +211,7 @@ class _Run:
         run = self.asking.ledger.begin(step, sample=True)
         with run.timed():
             self._prepare(step)
-            subjects = self._subjects(step)
+            subjects, _ = self._subjects(step)
             if subjects is None:
                 return {}
             template, limit = self._template(step)
@@ -232,9 +233,12 @@ class _Run:
             self.statements.run(f"CREATE TEMP TABLE {quoted(table)} AS {query}")
 
     def _ask(self, step: AskStep, run: StepRun) -> None:
-        subjects = self._subjects(step)
+        subjects, waves = self._subjects(step)
         run.meet(subjects)
         if subjects is None:
+            if waves is not None:
+                assert not list(waves), "there is nobody to be asked"
+                waves.write(self.statements)
             write_answers(self.statements, step, None, ())
             return
         if step.questions[0].kind == "count":
@@ -243,11 +247,14 @@ class _Run:
             write_answers(self.statements, step, subjects, counted)
             return
         template, limit = self._template(step)
-        subjects = self.asking.known.put_last(step, subjects)
+        if waves is None:
+            subjects = self.asking.known.put_last(step, subjects)
         rounds = fit(template, subjects, limit, self.overflow, self.scratch, self._describe)
-        found = self.asking.ask(step, template, subjects, rounds, self._row_failed)
+        found = self.asking.ask(step, template, subjects, rounds, self._row_failed, waves)
         run.note(found)
         self._learned(run)
+        if waves is not None:
+            waves.write(self.statements)
         write_answers(self.statements, step, subjects, found)
 
     def _template(self, step: AskStep) -> tuple[Template, int]:
@@ -266,9 +273,26 @@ class _Run:
             if question.kind == "boolean" and question.key is not None:
                 self.learn(question.key, asked, true)
 
-    def _subjects(self, step: AskStep) -> Subjects | None:
-        """Who is asked; None where nobody is: then no text is tokenized either."""
+    def _subjects(self, step: AskStep) -> tuple[Subjects | None, Waves | None]:
+        """Who is asked, in which groups; None where nobody is: then no text is tokenized either."""
         anchors = read_keys(self.statements, step.anchors)
+        if step.groups is None:
+            return self._all_subjects(step, anchors), None
+        partners = None if step.partners is None else read_keys(self.statements, step.partners)
+        members, anchors, met = read_groups(self.statements, step, anchors, partners)
+        subjects = None
+        if len(anchors) and partners is None:
+            subjects = Subjects(self._resolve(step.anchors, anchors))
+        elif len(anchors) and partners is not None and len(partners):
+            assert step.partners is not None
+            sides = self._resolve(step.anchors, anchors), self._resolve(step.partners, partners)
+            subjects = Subjects(*sides, met)
+        if subjects is None:
+            members = members.without_units()
+        units = 0 if subjects is None else len(anchors) if members.anchors else subjects.items
+        return subjects, Waves(step.groups, members, units, step.ordered)
+
+    def _all_subjects(self, step: AskStep, anchors: Keys) -> Subjects | None:
         if step.partners is None:
             return Subjects(self._resolve(step.anchors, anchors)) if len(anchors) else None
         partners = read_keys(self.statements, step.partners) if len(anchors) else None
@@ -297,4 +321,5 @@ class _Run:
 def _tables(steps: Sequence[AskStep]) -> list[str]:
     """The temporary tables that steps fill."""
     tables = [question.answers for step in steps for question in step.questions if question.answers]
+    tables += [step.groups.table for step in steps if step.groups is not None and step.groups.table]
     return tables + [table for step in steps for table, _ in step.before]

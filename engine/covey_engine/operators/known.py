@@ -73,9 +73,10 @@ class Known:
     ) -> tuple[list[Round], Items]:
         """Note in `found` what is known; what is left of the rounds, and the items that `only_asked` is for.
 
-        Of a step that ends with enough matches everything is asked: which of them count is a matter of order.
+        Of a step that ends with several matches everything is asked: which of them count is a matter of order.
         """
-        if step.enough is not None or not self._concerns(step):
+        several = step.enough is not None or step.groups is not None or step.each > 1
+        if several or not self._concerns(step):
             return list(rounds), np.zeros(0, np.int64)
         touched = np.unique(
             np.concatenate([self._fill(step, n, subjects, found[n]) for n in range(len(found))])

@@ -24,13 +24,13 @@ def read_pairs(statements: Statements, sql: str, anchors: Keys, partners: Keys) 
     DuckDB does the matching of keys to rows and the sorting, on all cores and within its memory limit.
     """
     with (
-        statements.registered("covey_anchor_keys", _numbered(anchors)),
-        statements.registered("covey_partner_keys", _numbered(partners)),
+        statements.registered("covey_anchor_keys", numbered(anchors)),
+        statements.registered("covey_partner_keys", numbered(partners)),
     ):
         matched = statements.table(
             f"SELECT anchors.row, partners.row FROM ({sql}) AS pairs"
-            f" JOIN covey_anchor_keys AS anchors ON {_equal('anchors', 'a', anchors)}"
-            f" JOIN covey_partner_keys AS partners ON {_equal('partners', 'p', partners)}"
+            f" JOIN covey_anchor_keys AS anchors ON {equal('anchors', 'pairs', 'a', anchors)}"
+            f" JOIN covey_partner_keys AS partners ON {equal('partners', 'pairs', 'p', partners)}"
             " ORDER BY 1, 2"
         )
     anchor, partner = (column.to_numpy() for column in matched.columns)
@@ -46,10 +46,12 @@ def drop_idle_anchors(anchors: Keys, met: api.Pairs) -> tuple[Keys, api.Pairs]:
     return anchors.take(busy), pairs(counts[busy], met.indices)
 
 
-def _numbered(keys: Keys) -> pa.Table:
+def numbered(keys: Keys) -> pa.Table:
+    """Keys with the number of their row."""
     names = [f"k{i}" for i in range(len(keys.columns))]
     return pa.table([*keys.arrays(), pa.array(np.arange(len(keys), dtype=np.int32))], names=[*names, "row"])
 
 
-def _equal(side: str, letter: str, keys: Keys) -> str:
-    return " AND ".join(f"{side}.k{i} = pairs.{letter}{i}" for i in range(len(keys.columns)))
+def equal(side: str, other: str, letter: str, keys: Keys) -> str:
+    """A side's keys are those of another query, whose columns are called by a letter."""
+    return " AND ".join(f"{side}.k{i} = {other}.{letter}{i}" for i in range(len(keys.columns))) or "TRUE"

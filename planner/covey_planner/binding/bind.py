@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from covey_planner.binding.asking_joins import Asking, checked
 from covey_planner.binding.columns import qualify
+from covey_planner.binding.deciding import probe_of
 from covey_planner.binding.guards import surroundings
 from covey_planner.binding.scope import Catalog, Columns, Scope, describe, position_of
 from covey_planner.binding.sources import FromBinder, FromClause, with_clause, without_calls
@@ -233,7 +234,8 @@ class _SelectBinder:
         if self._place.parent is None:
             self._check_groups(values)
         joins = tuple(self._seeing(join.scope)._joined(join) for join in self._clause.asking)
-        return Block(number, self._select, self._place.ctes, plan, tuple(values), tuple(nested), joins)
+        probe = probe_of(self._select, self._scope)
+        return Block(number, self._select, self._place.ctes, plan, tuple(values), tuple(nested), joins, probe)
 
     def _seeing(self, scope: Scope) -> _SelectBinder:
         """A binder of an ON: it sees no relations but those joined so far."""

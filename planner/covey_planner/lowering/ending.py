@@ -1,90 +1,144 @@
-"""When a block's last filter need not be asked in full: under EXISTS, and below LIMIT without ORDER BY; no SQL text.
+"""When a block's last filter need not be asked in full: in a subquery of which so many rows decide, and below LIMIT.
 
-Both hold only where a match decides by itself. Then whatever is not asked is as good as false: another match of the
-same anchor makes EXISTS true, or other rows fill the LIMIT. Wherever that is not certain, the answer here is None.
+Both hold only where a match decides by itself. Then whatever is not asked is as good as false: other matches settle the
+subquery, or other rows fill the LIMIT. Wherever that is not certain, the answer is None. No SQL but that of columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from covey_planner.binding.deciding import Probe, Test, membership, test_of
 from covey_planner.binding.volatile import volatile
 from covey_planner.call import Call
-from covey_planner.language.calls import is_aggregate
-from covey_planner.language.parse import site_number
 from covey_planner.language.render import render
-from covey_planner.logical import Ask, Block, Cheap, Condition, Mixed, Source, filters, leaves
+from covey_planner.logical import (
+    BLOCK,
+    Ask,
+    Block,
+    Cheap,
+    Condition,
+    Mixed,
+    filters,
+    leaves,
+    relations_of,
+)
+from covey_planner.lowering.domains import Rows
+from covey_planner.lowering.first_rows import order_of, rows_wanted
 from covey_planner.rules.share_documents import documents
 
-_PLAIN = frozenset({"expressions", "from_", "joins", "where", "kind"})
-_VALUES = (exp.Literal, exp.Star, exp.Column, exp.Identifier, exp.Null, exp.Boolean, exp.Alias)
+
+@dataclass
+class Quota:
+    """So many rows of the SELECT around a subquery are wanted: those for which it decides so, or (absent) does not.
+
+    order: keys by which they are wanted first, "" for none. rows: those among which they are. taken: set where a step
+    heeds it, of absent ones: the condition of a row that it is known to be one of them, as SQL.
+    """
+
+    enough: int
+    absent: bool
+    order: str
+    rows: Rows
+    taken: str | None = None
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """So many rows of a subquery decide what it is for a row around it.
+
+    own: its relations. keys: columns of the SELECTs around, as SQL, that decide which rows those are; relations: those
+    they are of. linked: whether another condition than the last one reads them. probe: what `x IN` compares besides;
+    strict: whether NULL and FALSE differ there.
+    """
+
+    needed: int
+    own: frozenset[str]
+    keys: tuple[str, ...]
+    relations: frozenset[str]
+    linked: bool
+    probe: Probe | None = None
+    strict: bool = False
+    quota: Quota | None = None
+
+    @property
+    def around(self) -> frozenset[str]:
+        """All relations of the SELECTs around that are read."""
+        return self.relations if self.probe is None else self.relations | self.probe.outer
 
 
 @dataclass(frozen=True)
 class Ending:
-    """What ends a step early. exists: an anchor's first match settles it; enough: so many matches end all of it.
+    """What ends a step early. enough: so many matches end all of it; deciding: what ends it part by part.
 
     order: the keys by which the rows are wanted first, as SQL; the matches count from the first row on.
     """
 
-    exists: bool = False
     enough: int | None = None
     order: str = ""
+    deciding: Deciding | None = None
 
 
-def ending_of(block: Block, tree: exp.Query) -> Ending | None:
-    """How the last filter of a block may end early. tree: the whole statement."""
+def ending_of(block: Block, tree: exp.Query, quota: Quota | None = None) -> Ending | None:
+    """How the last filter of a block may end early. tree: the whole statement. quota: rows wanted around a subquery."""
     source, conditions = filters(block.plan)
     if not conditions or documents(conditions[-1]) is None or not _decided(conditions[:-1]):
         return None
     calls = [leaf.call for leaf in leaves(conditions[-1]) if isinstance(leaf, Ask)]
-    if isinstance(block.select.parent, exp.Exists):
-        return Ending(exists=True) if _first_decides(block, source, conditions[:-1], calls[0]) else None
-    if block.select is tree and all(call.relations <= source.relations for call in calls):
-        enough = _rows_wanted(block.select, source)
-        order = "" if enough is None else _order(block.select, source, calls)
-        return None if enough is None or order is None else Ending(enough=enough, order=order)
-    return None
-
-
-def _order(select: exp.Select, source: Source, calls: Sequence[Call]) -> str | None:
-    """ORDER BY as the keys of one relation's rows, "" without one; None where rows cannot be put in its order."""
-    clause = select.args.get("order")
-    if clause is None:
-        return ""
-    alone = len(source.relations) == 1 and not source.attached and not any(call.is_join for call in calls)
-    if not alone or select.args.get("joins"):
-        return None
-    keys = [_key(key, select) for key in clause.expressions]
-    return None if any(key is None for key in keys) else ", ".join(key for key in keys if key is not None)
-
-
-def _key(ordered: exp.Expr, select: exp.Select) -> str | None:
-    """A key of ORDER BY with names of FROM alone, not of the SELECT list; None where that cannot be said."""
-    copy = ordered.copy()
-    key = copy.this if isinstance(copy, exp.Ordered) else copy
-    named = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
-    if isinstance(key, exp.Literal):
-        at = int(key.this) - 1 if key.is_int else -1
-        if not 0 <= at < len(select.expressions) or any(item.is_star for item in select.expressions):
+    if block.select is tree:
+        if not all(call.relations <= source.relations for call in calls):
             return None
-        key.replace(exp.Paren(this=select.expressions[at].unalias().copy()))
-    for column in list(copy.find_all(exp.Column)):
-        meant = named.get(column.name.lower()) if not column.table else None
-        if meant is not None and meant != column:
-            column.replace(exp.Paren(this=meant.copy()))
-    barred = (exp.Query, exp.Window, exp.Star, exp.Var, exp.Columns)
-    known = any(isinstance(node, exp.Column) for node in copy.walk())
-    if not known or volatile(copy) is not None or any(isinstance(node, barred) for node in copy.walk()):
+        enough = rows_wanted(block.select, source)
+        order = "" if enough is None else order_of(block.select, source, calls)
+        return None if enough is None or order is None else Ending(enough, order)
+    test = test_of(block.select)
+    deciding = None if test is None else _deciding(block, test, calls[0], quota)
+    if deciding is not None and not (deciding.keys or deciding.probe):
+        return Ending(deciding.needed)
+    return None if deciding is None else Ending(deciding=deciding)
+
+
+def quota_of(block: Block, tree: exp.Query, rows: Rows) -> Quota | None:
+    """How many rows are wanted of a block whose last filter is a subquery's truth. rows: what it leaves that far."""
+    source, conditions = filters(block.plan)
+    last = conditions[-1] if conditions else None
+    if block.select is not tree or not isinstance(last, Mixed) or last.values or len(last.blocks) != 1:
         return None
-    return None if any(_may_change_rows(node) or _asks(node) for node in copy.walk()) else render(copy)
+    enough = rows_wanted(block.select, source)
+    order = None if enough is None else order_of(block.select, source, ())
+    sense = _sense(last.expr, last.blocks[0].number)
+    if enough is None or order is None or sense is None or not _decided(conditions):
+        return None
+    return Quota(enough, not sense, order, rows)
 
 
-def _asks(node: exp.Expr) -> bool:
-    return site_number(node) is not None
+def strict(select: exp.Select) -> bool:
+    """Whether it matters that `x IN` a SELECT is NULL and not FALSE."""
+    tested = membership(select)
+    node = None if tested is None else tested[0]
+    if node is None or isinstance(node, exp.NEQ):
+        return True
+    while isinstance(node.parent, exp.Paren | exp.And | exp.Or):
+        node = node.parent
+    return not isinstance(node.parent, exp.Where)
+
+
+def _sense(expr: exp.Expr, number: int) -> bool | None:
+    """What an expression is where enough rows of its subquery, that block, are there, and not where they are not."""
+    sense = True
+    while isinstance(expr, exp.Paren | exp.Not):
+        sense ^= isinstance(expr, exp.Not)
+        expr = expr.this
+    select = next((node for node in expr.find_all(exp.Select) if node.meta_get(BLOCK) == number), None)
+    test = None if select is None else test_of(select)
+    if select is None or test is None or test.sense is None or test.node is not expr:
+        return None
+    if membership(select) is not None and not sense:
+        return None  # NULL is not TRUE either
+    return test.sense is sense
 
 
 def _decided(conditions: Sequence[Condition]) -> bool:
@@ -93,60 +147,40 @@ def _decided(conditions: Sequence[Condition]) -> bool:
     return all(volatile(expr) is None for expr in exprs)
 
 
-def _first_decides(block: Block, source: Source, others: Sequence[Condition], call: Call) -> bool:
-    """Whether one match of an anchor makes `EXISTS (block)` true for every row around it that has this anchor.
-
-    The anchor is of the SELECT around, the partner of the subquery, and nothing else is asked there. That nothing
-    but the call links the two is seen when the step's pairs are formed.
-    """
-    select = block.select
-    own = source.relations
-    anchors, partners = (
-        frozenset().union(*(call.arguments[number].relations for number in side)) for side in call.sides
-    )
-    simple = all(isinstance(node, _VALUES) for item in select.expressions for node in item.walk())
-    subqueries = any(
-        leaf.expr.find(exp.Query) is not None
-        for each in others
-        for leaf in leaves(each)
-        if isinstance(leaf, Cheap | Mixed)
-    )
-    return (
-        {name for name, value in select.args.items() if value} <= _PLAIN
-        and simple
-        and not (block.values or block.nested or source.attached or subqueries)
-        and bool(partners)
-        and partners <= own
-        and not anchors & own
-    )
-
-
-def _rows_wanted(select: exp.Select, source: Source) -> int | None:
-    """LIMIT plus OFFSET, where any rows that pass the filters will do and each match gives at least one."""
-    limit, offset = select.args.get("limit"), select.args.get("offset")
-    if not isinstance(limit, exp.Limit) or not {name for name, value in select.args.items() if value} <= {
-        *_PLAIN,
-        "limit",
-        "offset",
-        "order",
-        "with_",
-    }:
+def _deciding(block: Block, test: Test, call: Call, quota: Quota | None) -> Deciding | None:
+    """Which rows of a subquery decide what it is; call: the first one of its last filter."""
+    source, conditions = filters(block.plan)
+    own, probe = source.relations, block.probe
+    if (membership(block.select) is None) != (probe is None):
         return None
-    clauses = [clause for clause in (limit, offset) if clause is not None]
-    counts = [clause.expression for clause in clauses]
-    if not all(isinstance(count, exp.Literal) and count.is_int for count in counts):
+    if block.values or block.nested or block.joins or source.attached or _holds_query(conditions):
         return None
-    if any(value for clause in clauses for name, value in clause.args.items() if name != "expression"):
-        return None  # a percentage, or ties
-    if any(join.kind != "LEFT" for join in source.attached):
+    if quota is not None and quota.absent and test.needed > 1:
+        quota = None  # fewer matches may still be as many rows, where values come twice
+    before = [each for each in conditions[:-1] if not relations_of(each) <= own]
+    tying = [each for each in before if quota is not None or relations_of(each) & own]
+    columns = list(_columns([*tying, conditions[-1]], own))
+    if any(not column.table for column in columns):
         return None
-    if any(_may_change_rows(node) for item in select.expressions for node in item.walk()):
-        return None
-    return sum(int(count.this) for count in counts)
+    relations = frozenset().union(*(relations_of(each) for each in [*tying, conditions[-1]])) - own
+    keys = tuple(dict.fromkeys(render(column) for column in columns))
+    sensitive = probe is not None and strict(block.select)
+    return Deciding(test.needed, own, keys, relations, bool(tying), probe, sensitive, quota)
 
 
-def _may_change_rows(node: exp.Expr) -> bool:
-    """Whether a part of a SELECT list may yield none or several rows for one, or look at several."""
-    if isinstance(node, exp.Window | exp.UDTF | exp.Explode) or is_aggregate(node):
-        return True
-    return isinstance(node, exp.Anonymous) and site_number(node) is None
+def _columns(conditions: Sequence[Condition], own: frozenset[str]) -> Iterator[exp.Column]:
+    """The columns that conditions of a subquery read of SELECTs around it; all that may be one."""
+    names = {relation.partition("@")[0] for relation in own}
+    for leaf in (leaf for each in conditions for leaf in leaves(each)):
+        if isinstance(leaf, Ask):
+            exprs = [argument.expr for argument in leaf.call.arguments if not argument.relations <= own]
+        else:
+            exprs = [leaf.expr] if not leaf.relations <= own else []
+        for column in (column for expr in exprs for column in expr.find_all(exp.Column)):
+            if column.parts[0].name.lower() not in names:
+                yield column
+
+
+def _holds_query(conditions: Sequence[Condition]) -> bool:
+    exprs = [leaf.expr for each in conditions for leaf in leaves(each) if isinstance(leaf, Cheap | Mixed)]
+    return any(expr.find(exp.Query) is not None for expr in exprs)

@@ -36,9 +36,10 @@ from covey_planner.lowering.answering import Values
 from covey_planner.lowering.asked import all_calls, literals, place, required, same_calls
 from covey_planner.lowering.decision import decide
 from covey_planner.lowering.domains import Link, Member, Rows
-from covey_planner.lowering.ending import Ending, ending_of
+from covey_planner.lowering.ending import Ending, Quota, ending_of, quota_of, strict
 from covey_planner.lowering.flags import Flags
 from covey_planner.lowering.frame import Frame
+from covey_planner.lowering.grouping import probed
 from covey_planner.lowering.limited import ROWS, Limited, limited
 from covey_planner.lowering.outer_joins import Joins
 from covey_planner.lowering.residual import Answers, Insertion, Rewrites
@@ -94,12 +95,14 @@ class Lowering:
         self._found: dict[int, tuple[Answers, bool | None]] = {}
         self._aliases = 0
 
-    def block(self, block: Block, outer: Rows | None) -> None:
-        """Lower a block, everything it reads being lowered."""
+    def block(self, block: Block, outer: Rows | None, quota: Quota | None = None) -> None:
+        """Lower a block, everything it reads being lowered. quota: rows that are wanted around a subquery."""
         source, conditions = filters(block.plan)
-        ending = ending_of(block, self._tree) if self.optimize else None
+        ending = ending_of(block, self._tree, quota) if self.optimize else None
         frame = Frame(block, source, self._rows(block), outer, ending)
         self.rewrites.predicates[block.number] = to_be_predicates(source.attached)
+        if self.optimize and block.probe is not None and not strict(block.select):
+            frame.rows.links.append(probed(block.probe))
         joins = Joins(self, frame)
         decided: dict[object, str] = {}
         for condition in conditions:
@@ -107,7 +110,8 @@ class Lowering:
                 joins.settle(relations_of(condition))
             last = condition is conditions[-1]
             then = self._then(frame, condition) if last and self.optimize and frame.ending is None else []
-            self._filter(frame, condition, then, frame.ending if last else None)
+            exact = last and all(self.links(each) for each in conditions[:-1])
+            self._filter(frame, condition, then, exact)
             for call, positive in required(condition):
                 # No bare literal: DuckDB refuses to order by one.
                 decided[call.identity] = "(NOT FALSE)" if positive else "(NOT TRUE)"
@@ -149,17 +153,22 @@ class Lowering:
             None if free is None else lambda text: with_clause(block.ctes, free.apply, text),
         )
 
-    def _filter(
-        self, frame: Frame, condition: Condition, then: Sequence[list[Value]], ending: Ending | None
-    ) -> None:
+    def _filter(self, frame: Frame, condition: Condition, then: Sequence[list[Value]], exact: bool) -> None:
         """Lower one of a block's filters and note what holds for the rows that pass it.
 
-        then: values to ask with it, of the rows that pass. ending: what may end it before all is asked.
+        then: values to ask with it, of the rows that pass. exact: it is the last one, and domains show exactly what
+        those before it leave, so that it may end before all is asked.
         """
         if documents(condition) is None:
-            self.ask(frame, condition, ())
+            rows = frame.reach(())
+            quota = quota_of(frame.block, self._tree, rows) if exact and self.optimize else None
+            self.ask(frame, condition, (), quota)
             frame.rows.links += self.links(condition)
+            if quota is not None and quota.taken:
+                self.rewrites.conditions[frame.block.number] = quota.taken
+                frame.rows.links.append(Link(quota.taken, relations_of(condition), True, CERTAIN))
             return
+        ending = frame.ending if exact else None
         found = self._program(frame, condition, (), [group[0].call for group in then], ending)
         parts = condition.parts if isinstance(condition, All) else (condition,)
         calls = [part.call for part in parts if isinstance(part, Ask) and part.call.is_join]
@@ -213,8 +222,10 @@ class Lowering:
             case Cheap(expr=expr) | Mixed(expr=expr):
                 return self.rewrites.sql(expr)
 
-    def ask(self, frame: Frame, condition: Condition, guards: Sequence[Link]) -> None:
-        """Ask what a condition needs, for rows on which it is still open."""
+    def ask(
+        self, frame: Frame, condition: Condition, guards: Sequence[Link], quota: Quota | None = None
+    ) -> None:
+        """Ask what a condition needs, for rows on which it is still open. quota: of how many its truth is wanted."""
         if is_cheap(condition):
             return
         if documents(condition) is not None:
@@ -228,7 +239,7 @@ class Lowering:
                     guards = [*guards, *self.links(part, form)]
             case Mixed(values=wanted, blocks=blocks):
                 for block in blocks:
-                    self.block(block, frame.reach(guards))
+                    self.block(block, frame.reach(guards), quota)
                 for group, answers in self._values.answers(frame, wanted, guards):
                     self._found.update({value.call.site: (answers, None) for value in group})
                     if group[0].call.kind == "boolean":

@@ -110,14 +110,15 @@ class Beside(Protocol):
 @dataclass
 class Rewrites:
     """What is known so far: the text for each answered site ("" where only the residual has one), the answer tables
-    joined into each block, the joins of each block that become predicates, and what is joined to the sides of a join,
-    by its number.
+    joined into each block, the joins of each block that become predicates, what is joined to the sides of a join, by
+    its number, and what else the rows of a block have to fulfil.
     """
 
     sites: dict[int, str] = field(default_factory=dict)
     insertions: dict[int, list[Insertion]] = field(default_factory=dict)
     predicates: dict[int, list[Attached]] = field(default_factory=dict)
     flags: dict[int, Beside] = field(default_factory=dict)
+    conditions: dict[int, str] = field(default_factory=dict)
 
     def apply(self, node: exp.Expr) -> exp.Expr:
         """A copy with all known answers in place; a call without one becomes a typed NULL."""
@@ -154,6 +155,7 @@ class Rewrites:
             insert(select, self.insertions[number])
         if joins:
             as_predicates(select, joins, self.sql)
+        restrict(select, self.conditions.get(number))
 
     def sql(self, node: exp.Expr) -> str:
         """The text of such a copy."""
@@ -187,6 +189,17 @@ def hide(select: exp.Select, columns: Sequence[str]) -> None:
         if isinstance(item, exp.Star):
             hidden = [exp.to_identifier(name) for name in columns]
             item.set("except_", [*(item.args.get("except_") or []), *hidden])
+
+
+def restrict(select: exp.Select, condition: str | None) -> None:
+    """Add a condition to a copied SELECT."""
+    if condition is None:
+        return
+    where = select.args.get("where")
+    parts = (
+        [exp.Var(this=condition)] if where is None else [exp.Paren(this=where.this), exp.Var(this=condition)]
+    )
+    select.set("where", exp.Where(this=exp.and_(*parts, copy=False)))
 
 
 def grouped_query(

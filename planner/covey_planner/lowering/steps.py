@@ -16,6 +16,7 @@ from covey_planner.cost.statistics import call_key
 from covey_planner.lowering.decision import Decision, chain
 from covey_planner.lowering.domains import Rows, domain, domain_of, pairs, pairs_of, values
 from covey_planner.lowering.ending import Ending
+from covey_planner.lowering.grouping import Ends, ends
 from covey_planner.lowering.residual import Answers
 from covey_planner.physical import MATCH, AskStep, Domain, Given, Question
 from covey_planner.profiles import PromptProfile
@@ -119,21 +120,25 @@ class Steps:
     ) -> None:
         anchors, partners = _sides(call)
         met = pairs(anchors, partners, rows) if partners else None
-        if ending is None or (ending.exists and met is not None and met.pairs is not None):
-            # Rows with the same anchor may meet different partners: a match of one is none of another.
-            ending = Ending()
+        linked = met is not None and met.pairs is not None
+        found = None if ending is None else ends(ending, anchors, partners, rows, linked, self._group_table)
+        if found is None:
             questions = [
                 replace(question, on_true=max(question.on_true, -1), on_false=max(question.on_false, -1))
                 for question in questions
             ]
+        order = ending.order if ending is not None else ""
+        found = found or Ends()
         prefix = self._prompt(call).prefix
         step = AskStep(
             prefix,
             tuple(questions),
-            met.anchors if met is not None else domain(anchors, rows, prior, ending.order),
-            exists=ending.exists,
-            enough=ending.enough,
-            ordered=bool(ending.order),
+            met.anchors if met is not None else domain(anchors, rows, prior, order),
+            exists=found.exists,
+            each=found.each,
+            enough=found.enough,
+            ordered=found.ordered,
+            groups=found.groups,
             chosen=call.chosen,
         )
         if met is not None:
@@ -159,6 +164,9 @@ class Steps:
 
     def _prompt(self, call: Call) -> Prompt:
         return prompt_of(call, self._profile)
+
+    def _group_table(self) -> str:
+        return f"__covey_g{len(self.done)}"
 
     def _table(self) -> str:
         self._tables += 1

@@ -1,0 +1,81 @@
+"""Of a SELECT below LIMIT: how many rows it wants, and by which keys of its tables the first ones; asks nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from covey_planner.binding.volatile import volatile
+from covey_planner.call import Call
+from covey_planner.language.calls import is_aggregate
+from covey_planner.language.parse import site_number
+from covey_planner.language.render import render
+from covey_planner.logical import Source
+
+_CLAUSES = frozenset({"expressions", "from_", "joins", "where", "kind", "limit", "offset", "order", "with_"})
+
+
+def order_of(select: exp.Select, source: Source, calls: Sequence[Call]) -> str | None:
+    """ORDER BY as the keys of one relation's rows, "" without one; None where rows cannot be put in its order."""
+    clause = select.args.get("order")
+    if clause is None:
+        return ""
+    alone = len(source.relations) == 1 and not source.attached and not any(call.is_join for call in calls)
+    if not alone or select.args.get("joins"):
+        return None
+    keys = [_key(key, select) for key in clause.expressions]
+    return None if any(key is None for key in keys) else ", ".join(key for key in keys if key is not None)
+
+
+def _key(ordered: exp.Expr, select: exp.Select) -> str | None:
+    """A key of ORDER BY with names of FROM alone, not of the SELECT list; None where that cannot be said."""
+    copy = ordered.copy()
+    key = copy.this if isinstance(copy, exp.Ordered) else copy
+    named = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+    if isinstance(key, exp.Literal):
+        at = int(key.this) - 1 if key.is_int else -1
+        if not 0 <= at < len(select.expressions) or any(item.is_star for item in select.expressions):
+            return None
+        key.replace(exp.Paren(this=select.expressions[at].unalias().copy()))
+    for column in list(copy.find_all(exp.Column)):
+        meant = named.get(column.name.lower()) if not column.table else None
+        if meant is not None and meant != column:
+            column.replace(exp.Paren(this=meant.copy()))
+    barred = (exp.Query, exp.Window, exp.Star, exp.Var, exp.Columns)
+    known = any(isinstance(node, exp.Column) for node in copy.walk())
+    if not known or volatile(copy) is not None or any(isinstance(node, barred) for node in copy.walk()):
+        return None
+    return None if any(_may_change_rows(node) or _asks(node) for node in copy.walk()) else render(copy)
+
+
+def _asks(node: exp.Expr) -> bool:
+    return site_number(node) is not None
+
+
+def rows_wanted(select: exp.Select, source: Source) -> int | None:
+    """LIMIT plus OFFSET, where any rows that pass the filters will do and each match gives at least one."""
+    limit, offset = select.args.get("limit"), select.args.get("offset")
+    if (
+        not isinstance(limit, exp.Limit)
+        or not {name for name, value in select.args.items() if value} <= _CLAUSES
+    ):
+        return None
+    clauses = [clause for clause in (limit, offset) if clause is not None]
+    counts = [clause.expression for clause in clauses]
+    if not all(isinstance(count, exp.Literal) and count.is_int for count in counts):
+        return None
+    if any(value for clause in clauses for name, value in clause.args.items() if name != "expression"):
+        return None  # a percentage, or ties
+    if any(join.kind != "LEFT" for join in source.attached):
+        return None
+    if any(_may_change_rows(node) for item in select.expressions for node in item.walk()):
+        return None
+    return sum(int(count.this) for count in counts)
+
+
+def _may_change_rows(node: exp.Expr) -> bool:
+    """Whether a part of a SELECT list may yield none or several rows for one, or look at several."""
+    if isinstance(node, exp.Window | exp.UDTF | exp.Explode) or is_aggregate(node):
+        return True
+    return isinstance(node, exp.Anonymous) and site_number(node) is None
