@@ -16,6 +16,8 @@ FITS = "AI_FILTER(PROMPT('{0} fits {1}', t.body, p.description))"
 SOLD = "AI_FILTER('sold?', p.name)"
 LATE = "AI_FILTER('late?', u.body)"
 URGENT = "AI_FILTER('urgent?', t.body)"
+LIST = "SELECT t.id, p.id FROM tickets t"
+JOIN = f"{LIST} JOIN products p ON p.id = t.product WHERE"
 T = "SELECT t.id FROM tickets t WHERE"
 PRODUCTS = "(SELECT 1 FROM products p WHERE"
 OTHERS = "(SELECT 1 FROM tickets u WHERE"
@@ -30,7 +32,8 @@ def ended(step: AskStep) -> object:
         wanted = "" if step.groups.enough is None else f" {step.groups.enough}{order}"
         return f"G{step.groups.needed}{wanted}{' absent' if step.groups.absent else ''}"
     each = f"A{step.each}" if step.exists else ""
-    return f"{each} {'' if step.enough is None else step.enough}".strip()
+    order = " ordered" if step.ordered else ""
+    return f"{each} {'' if step.enough is None else step.enough}{order}".strip()
 
 
 def in_full(database: duckdb.DuckDBPyConnection, sql: str) -> int:
@@ -182,3 +185,29 @@ def test_random(
     if "ORDER" in end:
         _, rows = Reference(database, seed=seed).run(physical(database, sql))
         assert rows == database.execute(sql).fetchall(), sql
+
+
+@pytest.mark.parametrize(
+    ("sql", "ends"),
+    [
+        (f"{JOIN} {URGENT} ORDER BY p.name, t.id LIMIT 3", ["3 ordered"]),
+        (f"{JOIN} {SOLD} ORDER BY t.id DESC LIMIT 3", ["3 ordered"]),
+        (f"{JOIN} {FITS} ORDER BY t.id LIMIT 3", ["G1 3 ordered"]),
+        (f"{LIST} JOIN products p ON p.id >= t.product WHERE {FITS} ORDER BY p.name, 1, 2 LIMIT 2", ["G1 2 ordered"]),
+        (f"{LIST} LEFT JOIN products p ON p.id = t.product WHERE {URGENT} ORDER BY t.id DESC LIMIT 3", ["3 ordered"]),
+        (f"{JOIN} {SOLD} AND {FITS} ORDER BY t.id LIMIT 2", ["", "G1 2 ordered"]),
+        # Nothing says whose key it is, or in which order the texts' rows come.
+        (f"{JOIN} {URGENT} ORDER BY day, t.id LIMIT 3", [""]),
+        (f"SELECT t.id, p.id FROM tickets t, products p WHERE {URGENT} ORDER BY p.name, t.id, p.id LIMIT 3", [""]),
+        (f"{LIST} JOIN products p ON {FITS} ORDER BY t.id, p.id LIMIT 3", [""]),
+    ],
+)  # fmt: skip
+def test_the_first_rows_of_joins(database: duckdb.DuckDBPyConnection, sql: str, ends: list[str]) -> None:
+    assert [ended(step) for step in physical(database, sql).steps] == ends
+    expected = database.execute(sql).fetchall()
+    asked = 0
+    for seed in range(4):
+        reference = Reference(database, seed=seed)
+        assert reference.run(physical(database, sql))[1] == expected
+        asked += len(reference.asked)
+    assert asked < 4 * in_full(database, sql) or ends == [""]

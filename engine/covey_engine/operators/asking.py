@@ -103,14 +103,14 @@ class Asking:
         found = [Found.of(question, subjects.items) for question in step.questions]
         ending = Ending(step, subjects, waves)
         rounds, touched = self.known.open_rounds(step, subjects, found, rounds)
-        for turn in ending.turns(rounds):
+        for turn, alone in ending.turns(rounds):
             for question in turn.unanswered:
                 found[question].states[slice(None) if turn.items is None else turn.items] = NULL
             asked, asks = program(step.questions, template, self.readout, turn.unanswered, turn.known)
             if not turn.subjects.items or not asks:
                 continue
             order = work_order(self.query, template, turn.subjects, asks)
-            order = replace(order, user=self.user, **ending.fields(asks))
+            order = replace(order, user=self.user, **ending.fields(asks, alone))
             with closing(self._answers(step, order)) as arriving:
                 for answers in arriving:
                     items = answers.items if turn.items is None else turn.items[answers.items]

@@ -37,27 +37,27 @@ class Ending:
             size = len(subjects.anchors) if self._anchors else subjects.items
         self._found = np.zeros(size, np.int64)
 
-    def turns(self, rounds: Sequence[Round]) -> Iterator[Round]:
-        """What is to be asked, one after another, as far as what was found before does not end it."""
+    def turns(self, rounds: Sequence[Round]) -> Iterator[tuple[Round, bool]]:
+        """What is to be asked, one after another, as far as what was found before does not end it; and whether an order
+        of it may end early by itself.
+        """
         if self._waves is None:
             for first, turn in in_waves(self._step, rounds):
                 if first and self._step.enough is not None and self._missing <= 0:
                     return
-                yield turn
+                yield turn, not self._step.ordered  # in a wave of its order, no match comes before another
             return
         for units in self._waves:
-            items = self._items(units)
-            for turn in rounds:
-                yield turn if items is None else _within(turn, items)
+            for items, alone in self._parts(self._items(units)):
+                for turn in rounds:
+                    yield turn if items is None else _within(turn, items), alone
 
-    def fields(self, asks: Sequence[api.Ask]) -> dict[str, Any]:
+    def fields(self, asks: Sequence[api.Ask], alone: bool) -> dict[str, Any]:
         """What ends an order of these asks, as its fields; nothing where none of their answers is a match."""
-        if not any(api.MATCH in (ask.on_true, ask.on_false) for ask in asks):
+        if not alone or not any(api.MATCH in (ask.on_true, ask.on_false) for ask in asks):
             return {}
         if self._waves is not None:
-            return {"exists": True, "each": self._each} if self._anchors else {}
-        if self._step.ordered:
-            return {}  # in a wave of its order, no match comes before another
+            return {"exists": True, "each": self._each}
         enough = None if self._step.enough is None else self._missing
         return {"exists": self._step.exists, "each": self._step.each, "enough": enough}
 
@@ -76,6 +76,20 @@ class Ending:
     def _missing(self) -> int:
         settled = self._found >= (self._step.each if self._anchors else 1)
         return (self._step.enough or 0) - int(np.count_nonzero(settled))
+
+    def _parts(self, items: Items | None) -> Iterator[tuple[Items | None, bool]]:
+        """The items of anchors whose matches settle them, and others."""
+        assert self._waves is not None
+        alone = self._waves.members.alone
+        if alone is None:
+            yield items, self._anchors
+            return
+        chosen = alone if items is None else alone[items]
+        for part, settles in ((chosen, True), (~chosen, False)):
+            if part.all():
+                yield items, settles
+            elif part.any():
+                yield np.flatnonzero(part) if items is None else items[part], settles
 
     def _items(self, units: Items) -> Items | None:
         """The items of some units; None for all there are."""

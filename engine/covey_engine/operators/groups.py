@@ -29,13 +29,17 @@ Ints = NDArray[np.int64]
 class Members:
     """What belongs to each group: units `units[begins[g]:begins[g + 1]]` of group g, groups as they are wanted.
 
-    A unit is an item, or (anchors) an anchor with all of its pairs. names: of the groups.
+    A unit is an item, or (anchors) an anchor with all of its pairs. names: of the groups. Of a step with a query of
+    pairs: runs: by entry of `units`, the end of those of its anchor in the group; alone: whether an item's anchor has
+    the items of one group, which has no others.
     """
 
     begins: Ints
     units: Ints
     names: pa.ChunkedArray
     anchors: bool = False
+    runs: Ints | None = None
+    alone: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.begins) - 1
@@ -92,18 +96,20 @@ def _found(statements: Statements, step: AskStep, anchors: Keys, partners: Keys 
 
 
 def _by_anchor(members: Members, met: api.Pairs) -> Members:
-    """The same with anchors as units, where each anchor has the pairs of one group and each group those of one anchor.
+    """The same with the pairs of an anchor kept together: what comes before them is computed once for an order.
 
-    Then the pairs of an anchor are asked while what comes before them is in the device's memory.
+    Where an anchor has the pairs of one group, and the group no others, the order may end them.
     """
-    anchors = np.repeat(np.arange(len(met.offsets) - 1), np.diff(met.offsets))[members.units]
-    groups = np.repeat(np.arange(len(members)), np.diff(members.begins))
-    both = np.unique(np.stack([groups, anchors], axis=1), axis=0)
-    if not len(np.unique(both[:, 0])) == len(both) == len(np.unique(both[:, 1])):
-        return members
-    begins = np.zeros(len(members) + 1, np.int64)
-    np.cumsum(np.bincount(both[:, 0], minlength=len(members)), out=begins[1:])
-    return Members(begins, both[:, 1], members.names, anchors=True)
+    items = np.repeat(np.arange(len(met.offsets) - 1), np.diff(met.offsets))
+    anchors, groups = items[members.units], np.repeat(np.arange(len(members)), np.diff(members.begins))
+    last = np.ones(len(anchors), np.bool_)
+    last[:-1] = (np.diff(anchors) != 0) | (np.diff(groups) != 0)
+    ends = np.flatnonzero(last) + 1
+    runs = np.repeat(ends, np.diff(ends, prepend=0))
+    several = np.bincount(anchors[last], minlength=len(met.offsets) - 1) > 1
+    wide = np.bincount(groups[last], minlength=len(members)) > 1
+    several[anchors[wide[groups]]] = True
+    return Members(members.begins, members.units, members.names, runs=runs, alone=~several[items])
 
 
 @dataclass
@@ -158,6 +164,8 @@ class Waves:
             width = max(2 * width, self._needed, -(-LEAST // len(open_)))
             starts = self._next[open_]
             ends = np.minimum(starts + width, self.members.begins[open_ + 1])
+            if self.members.runs is not None:
+                ends = self.members.runs[ends - 1]
             self._next[open_] = ends
             chosen = np.unique(self.members.units[ranges(starts, ends)])
             chosen = chosen[~self.asked[chosen]]

@@ -105,7 +105,7 @@ class _Estimator:
         likely = [self._likely(question) for question in step.questions]
         shares, match = reach(step.questions, likely)
         items, anchors_asked = ended(step, items, anchors.count, match)
-        exact = exact and step.enough is None and not step.exists
+        exact = exact and step.enough is None and not step.exists and step.groups is None
         tree = Tree(anchors, partners, items, anchors_asked)
         for question, share in zip(step.questions, shares, strict=True):
             if question.kind != "count":

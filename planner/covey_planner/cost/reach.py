@@ -29,7 +29,8 @@ def ended(step: AskStep, items: float, anchors: float, match: float) -> tuple[fl
     """Items and anchors that are asked where a step ends early."""
     partners = items / anchors if anchors else 0.0
     if step.exists and match:
-        items = min(items, anchors * any_of(match, partners) / match)
+        tries = any_of(match, partners) / match if step.each == 1 else min(partners, step.each / match)
+        items = min(items, anchors * tries)
     if step.enough is not None and match:
         each = any_of(match, partners) if step.exists else match * max(partners, 1.0)
         wanted = min(anchors, step.enough / each) if each else anchors

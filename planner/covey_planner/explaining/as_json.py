@@ -70,7 +70,10 @@ def _step(report: Report, at: int) -> dict[str, object]:
         "anchors": [argument.expression for argument in step.anchors.arguments],
         "partners": None if step.partners is None else [a.expression for a in step.partners.arguments],
         "anchor_chosen_by_cost": step.chosen,
-        "first_match_of_each_anchor": step.exists,
+        "first_match_of_each_anchor": step.exists and step.each == 1,
+        "matches_of_each_anchor": step.each if step.exists else None,
+        "matches_of_each_group": None if step.groups is None else step.groups.needed,
+        "groups_wanted": None if step.groups is None else step.groups.enough,
         "matches_wanted": step.enough,
         "questions": [_question(report, at, index) for index in range(len(step.questions))],
     }

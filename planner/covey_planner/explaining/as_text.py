@@ -219,10 +219,20 @@ def _notes(report: Report) -> Iterator[str]:
 
 def _endings(step: AskStep) -> Iterator[str]:
     if step.exists:
-        yield "each anchor's first match"
+        yield "each anchor's first match" if step.each == 1 else f"{step.each} matches of each anchor"
     if step.enough is not None:
         ordered = ", in the order of the anchors" if step.ordered else ""
         yield f"{step.enough} {'match' if step.enough == 1 else 'matches'}{ordered}"
+    if step.groups is not None:
+        needed = step.groups.needed
+        yield (
+            "the first match for each row around it"
+            if needed == 1
+            else f"{needed} matches for each row around it"
+        )
+        if step.groups.enough is not None:
+            ordered = ", in their order" if step.ordered else ""
+            yield f"{step.groups.enough} such rows {'without' if step.groups.absent else 'with'} them{ordered}"
 
 
 def _step(number: int, step: AskStep) -> Iterator[str]:

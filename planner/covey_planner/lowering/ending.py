@@ -27,7 +27,7 @@ from covey_planner.logical import (
     relations_of,
 )
 from covey_planner.lowering.domains import Rows
-from covey_planner.lowering.first_rows import order_of, rows_wanted
+from covey_planner.lowering.first_rows import NO_ORDER, Order, order_of, rows_wanted
 from covey_planner.rules.share_documents import documents
 
 
@@ -35,13 +35,13 @@ from covey_planner.rules.share_documents import documents
 class Quota:
     """So many rows of the SELECT around a subquery are wanted: those for which it decides so, or (absent) does not.
 
-    order: keys by which they are wanted first, "" for none. rows: those among which they are. taken: set where a step
+    order: keys by which they are wanted first. rows: those among which they are. taken: set where a step
     heeds it, of absent ones: the condition of a row that it is known to be one of them, as SQL.
     """
 
     enough: int
     absent: bool
-    order: str
+    order: Order
     rows: Rows
     taken: str | None = None
 
@@ -74,11 +74,11 @@ class Deciding:
 class Ending:
     """What ends a step early. enough: so many matches end all of it; deciding: what ends it part by part.
 
-    order: the keys by which the rows are wanted first, as SQL; the matches count from the first row on.
+    order: the keys by which the rows are wanted first; the matches count from the first row on.
     """
 
     enough: int | None = None
-    order: str = ""
+    order: Order = NO_ORDER
     deciding: Deciding | None = None
 
 
@@ -92,7 +92,7 @@ def ending_of(block: Block, tree: exp.Query, quota: Quota | None = None) -> Endi
         if not all(call.relations <= source.relations for call in calls):
             return None
         enough = rows_wanted(block.select, source)
-        order = "" if enough is None else order_of(block.select, source, calls)
+        order = order_of(block.select, source)
         return None if enough is None or order is None else Ending(enough, order)
     test = test_of(block.select)
     deciding = None if test is None else _deciding(block, test, calls[0], quota)
@@ -108,7 +108,7 @@ def quota_of(block: Block, tree: exp.Query, rows: Rows) -> Quota | None:
     if block.select is not tree or not isinstance(last, Mixed) or last.values or len(last.blocks) != 1:
         return None
     enough = rows_wanted(block.select, source)
-    order = None if enough is None else order_of(block.select, source, ())
+    order = order_of(block.select, source)
     sense = _sense(last.expr, last.blocks[0].number)
     if enough is None or order is None or sense is None or not _decided(conditions):
         return None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from covey_planner.binding.volatile import volatile
-from covey_planner.call import Call
 from covey_planner.language.calls import is_aggregate
 from covey_planner.language.parse import site_number
 from covey_planner.language.render import render
@@ -16,19 +15,37 @@ from covey_planner.logical import Source
 _CLAUSES = frozenset({"expressions", "from_", "joins", "where", "kind", "limit", "offset", "order", "with_"})
 
 
-def order_of(select: exp.Select, source: Source, calls: Sequence[Call]) -> str | None:
-    """ORDER BY as the keys of one relation's rows, "" without one; None where rows cannot be put in its order."""
+@dataclass(frozen=True)
+class Order:
+    """ORDER BY as keys of rows, SQL, "" without one; relations: those that they read."""
+
+    sql: str = ""
+    relations: frozenset[str] = frozenset()
+
+
+NO_ORDER = Order()
+
+
+def order_of(select: exp.Select, source: Source) -> Order | None:
+    """ORDER BY as the keys of rows of FROM; None where rows cannot be put in its order."""
     clause = select.args.get("order")
     if clause is None:
-        return ""
-    alone = len(source.relations) == 1 and not source.attached and not any(call.is_join for call in calls)
-    if not alone or select.args.get("joins"):
-        return None
+        return Order()
     keys = [_key(key, select) for key in clause.expressions]
-    return None if any(key is None for key in keys) else ", ".join(key for key in keys if key is not None)
+    known = [key for key in keys if key is not None]
+    if len(known) < len(keys):
+        return None
+    relations = source.relations
+    if len(relations) > 1 or source.attached:
+        by_name = {relation.partition("@")[0]: relation for relation in relations}
+        columns = [column for key in known for column in key.find_all(exp.Column)]
+        if not all(column.table.lower() in by_name for column in columns):
+            return None
+        relations = frozenset(by_name[column.table.lower()] for column in columns)
+    return Order(", ".join(map(render, known)), relations)
 
 
-def _key(ordered: exp.Expr, select: exp.Select) -> str | None:
+def _key(ordered: exp.Expr, select: exp.Select) -> exp.Expr | None:
     """A key of ORDER BY with names of FROM alone, not of the SELECT list; None where that cannot be said."""
     copy = ordered.copy()
     key = copy.this if isinstance(copy, exp.Ordered) else copy
@@ -46,7 +63,7 @@ def _key(ordered: exp.Expr, select: exp.Select) -> str | None:
     known = any(isinstance(node, exp.Column) for node in copy.walk())
     if not known or volatile(copy) is not None or any(isinstance(node, barred) for node in copy.walk()):
         return None
-    return None if any(_may_change_rows(node) or _asks(node) for node in copy.walk()) else render(copy)
+    return None if any(_may_change_rows(node) or _asks(node) for node in copy.walk()) else copy
 
 
 def _asks(node: exp.Expr) -> bool:

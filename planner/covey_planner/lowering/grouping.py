@@ -13,6 +13,7 @@ from covey_planner.call import Argument
 from covey_planner.language.render import render
 from covey_planner.lowering.domains import VALUE, Link, Rows, key, values
 from covey_planner.lowering.ending import Deciding, Ending, Quota
+from covey_planner.lowering.first_rows import Order
 from covey_planner.physical import Groups
 
 NOTHING = "''"
@@ -44,11 +45,11 @@ def ends(
     """
     deciding = ending.deciding
     if deciding is None:
-        return Ends(enough=ending.enough, ordered=bool(ending.order))
+        return _first(ending, anchors, partners, rows, linked)
     if not anchors or not deciding.around <= rows.relations:
         return None
     quota = deciding.quota
-    if quota is not None and not deciding.around <= quota.rows.relations:
+    if quota is not None and not _can_choose(deciding, quota):
         deciding, quota = replace(deciding, quota=None), None
     apart = bool(partners) and not linked
     if apart:
@@ -58,7 +59,7 @@ def ends(
             return None
         if quota is None:
             return Ends(exists=True, each=deciding.needed)
-        if not (quota.absent or quota.order or any(link.has_subquery for link in quota.rows.links)):
+        if not (quota.absent or quota.order.sql or any(link.has_subquery for link in quota.rows.links)):
             quota.taken = ""
             return Ends(exists=True, each=deciding.needed, enough=quota.enough)
     items = [*anchors, *partners] if linked else anchors
@@ -74,7 +75,7 @@ def ends(
     found = replace(
         found, enough=quota.enough, absent=quota.absent, wanted=_wanted(name, deciding, quota), table=made
     )
-    return Ends(ordered=bool(quota.order), groups=found)
+    return Ends(ordered=bool(quota.order.sql), groups=found)
 
 
 def group(keys: Sequence[str], probe: Probe | None = None, kind: str = "") -> str:
@@ -134,11 +135,40 @@ def _where(rows: Rows, sql: str, relations: frozenset[str]) -> Rows:
 
 def _wanted(name: str, deciding: Deciding, quota: Quota) -> str:
     """The query of the groups that count, in the order in which they are wanted."""
-    place = f"row_number() OVER (ORDER BY {quota.order})" if quota.order else "0"
-    rows = quota.rows
-    inner = rows.select([f"{name} AS g", f"{place} AS o"], rows.component(deciding.around))
+    return _ranked(name, quota.rows, deciding.around, quota.order)
+
+
+def _ranked(name: str, rows: Rows, named: frozenset[str], order: Order) -> str:
+    place = f"row_number() OVER (ORDER BY {order.sql})" if order.sql else "0"
+    inner = rows.select([f"{name} AS g", f"{place} AS o"], rows.component(named))
     sql = f"SELECT g, min(o) AS o FROM ({inner}) AS __covey_d GROUP BY g"
     return rows.with_(sql) + sql
+
+
+def _can_choose(deciding: Deciding, quota: Quota) -> bool:
+    """Whether the rows around show the groups in the order in which they are wanted."""
+    component = quota.rows.component(deciding.around)
+    return deciding.around <= quota.rows.relations and quota.order.relations <= component
+
+
+def _first(
+    ending: Ending, anchors: Sequence[Argument], partners: Sequence[Argument], rows: Rows, linked: bool
+) -> Ends | None:
+    """How a step below LIMIT ends; pairs in an order of their own are groups of one each."""
+    order, items = ending.order, [*anchors, *partners]
+    if not order.sql:
+        return Ends(enough=ending.enough)
+    if not order.relations <= rows.component(_relations(items)):
+        return None
+    if not partners:
+        return Ends(enough=ending.enough, ordered=True)
+    if not linked:
+        return None
+    names = [*(f"a{n}" for n in range(len(anchors))), *(f"p{n}" for n in range(len(partners)))]
+    name, named = group([item.sql for item in items]), _relations(items)
+    sql = _variant(items, names, rows, name, named)
+    wanted = _ranked(name, rows, named, order)
+    return Ends(ordered=True, groups=Groups(rows.with_(sql) + sql, 1, ending.enough, wanted=wanted))
 
 
 def _relations(arguments: Sequence[Argument]) -> frozenset[str]:

@@ -45,7 +45,7 @@ def _asked(step: AskStep) -> tuple[Question, ...]:
 
 
 def _sample(step: AskStep, table: str) -> AskStep | None:
-    step = replace(step, exists=False, enough=None, ordered=False, before=())
+    step = replace(step, exists=False, each=1, enough=None, ordered=False, groups=None, before=())
     if step.partners is None:
         anchors = _drawn(step.anchors, TEXTS)
         return None if anchors is None else replace(step, anchors=anchors)

@@ -127,8 +127,8 @@ class Steps:
                 replace(question, on_true=max(question.on_true, -1), on_false=max(question.on_false, -1))
                 for question in questions
             ]
-        order = ending.order if ending is not None else ""
         found = found or Ends()
+        order = ending.order.sql if ending is not None and found.ordered else ""
         prefix = self._prompt(call).prefix
         step = AskStep(
             prefix,
