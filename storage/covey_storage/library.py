@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from covey_storage.catalog import Database
 from covey_storage.data_files import quoted, reason
 from covey_storage.errors import Damaged, NotFound, StorageError
+from covey_storage.numbers import numbers
 from covey_storage.tokenizer import Tokenizer
 from covey_storage.tokens import KEY, TokenColumn, TokenColumnWriter
 
@@ -273,11 +274,11 @@ def _first_of_each(
     """One text for each key, from batches of (place in keys, text) that may repeat; ends when all came."""
     done = np.zeros(len(keys), np.bool_)
     for batch in batches:
-        places, rows = np.unique(batch.column(0).to_numpy(), return_index=True)
+        places, rows = np.unique(numbers(batch.column(0)), return_index=True)
         fresh = ~done[places]
         places, rows = places[fresh], np.sort(rows[fresh])
         if len(rows):
-            places = batch.column(0).to_numpy()[rows]
+            places = numbers(batch.column(0))[rows]
             done[places] = True
             yield keys[places], batch.column(1).take(pa.array(rows)).to_pylist()
             if progress is not None:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from covey_storage import slot_files
 from covey_storage.errors import Damaged, NotFound, StorageError
+from covey_storage.numbers import numbers
 from covey_storage.ordering import Order, extend, spans
 from covey_storage.slot_files import SlotFile
 
@@ -227,7 +228,7 @@ class _Segment:
             file,
             np.frombuffer(key.buffers()[1], KEY, batch.num_rows),
             np.frombuffer(tokens.buffers()[1], np.int64, batch.num_rows + 1),
-            tokens.values.to_numpy(zero_copy_only=True),
+            numbers(tokens.values),
         )
 
 
@@ -242,7 +243,7 @@ class _Index:
     @staticmethod
     def open(folder: Path, file: SlotFile) -> _Index:
         batch = slot_files.read(file.path(folder))
-        return _Index(file, batch.column("prefix").to_numpy(), batch.column("slot").to_numpy())
+        return _Index(file, numbers(batch.column("prefix")), numbers(batch.column("slot")))
 
     @staticmethod
     def merge(parts: Sequence[_Index]) -> _Index:
@@ -403,7 +404,7 @@ def _stored_order(folder: Path, files: Sequence[SlotFile], before: _View | None)
     batch = slot_files.read(files[0].path(folder))
     if batch.num_rows != files[0].stop:
         raise Damaged(f"{files[0].path(folder)} is damaged: it holds {batch.num_rows} texts")
-    return Order(batch.column("slot").to_numpy(), batch.column("common").to_numpy())
+    return Order(numbers(batch.column("slot")), numbers(batch.column("common")))
 
 
 def _concatenate(parts: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from covey_storage.numbers import numbers
 from numpy.typing import NDArray
 
 from covey_engine.operators.domains import Keys
@@ -33,7 +34,7 @@ def read_pairs(statements: Statements, sql: str, anchors: Keys, partners: Keys) 
             f" JOIN covey_partner_keys AS partners ON {equal('partners', 'pairs', 'p', partners)}"
             " ORDER BY 1, 2"
         )
-    anchor, partner = (column.to_numpy() for column in matched.columns)
+    anchor, partner = (numbers(column) for column in matched.columns)
     return pairs(np.bincount(anchor, minlength=len(anchors)), partner)
 
 

@@ -16,6 +16,7 @@ import duckdb
 import numpy as np
 from covey_storage.data_files import quoted
 from covey_storage.library import TokenLibrary
+from covey_storage.numbers import numbers
 from covey_storage.tokens import TokenColumn
 from numpy.typing import NDArray
 
@@ -204,14 +205,14 @@ class StoredStatistics:
         found = self.duck.run(sql, duckdb.DuckDBPyRelation.to_arrow_table, sure=True)
         if found is None:
             return None
-        rows = int(found["n"].to_numpy().sum())
+        rows = int(numbers(found["n"]).sum())
         held = [keys(found[f"k{n}"]) for n in range(len(arguments))]
         lengths = tuple(
             self._lengths(
                 argument,
                 f"SELECT {VALUE}{n} AS text FROM ({given.rows}) AS __covey_d",
                 held[n],
-                found[f"b{n}"].to_numpy(),
+                numbers(found[f"b{n}"]),
                 firsts(held[: n + 1]),
             )
             for n, argument in enumerate(arguments)
