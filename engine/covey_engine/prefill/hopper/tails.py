@@ -22,7 +22,7 @@ FEW_KEYS = 64
 """Keys of a context that are read with others' whatever rows follow it."""
 
 MOST_KEYS = 4096
-"""Longest context that is read for few rows: a tile's program that reads more would run on when all others have ended."""
+"""Longest context that is read for few rows: a tile's program that reads more would end long after all others."""
 
 
 @dataclass(frozen=True, eq=False)
