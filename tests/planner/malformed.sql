@@ -182,7 +182,7 @@ SELECT t.id FROM tickets t FULL JOIN products p ON AI_FILTER('a?', t.body || p.n
 -> Unsupported: argument 0 of an AI call in ON beside a RIGHT or FULL join reads both sides, or a query around: give each side an argument of its own, or compute it in a subquery of FROM (line 1:52)
 
 SELECT t.id FROM tickets t ASOF JOIN products p ON t.id >= p.id AND AI_FILTER('a?', t.body)
--> Unsupported: an AI call in ON of an ASOF join is not supported: ask about either side in a subquery of FROM (line 1:54)
+-> Unsupported: an AI call in ON of an ASOF join is not supported: ask in a subquery of FROM (line 1:54)
 
 SELECT id FROM tickets LIMIT CASE WHEN AI_FILTER('a?', 'b') THEN 1 ELSE 2 END
 -> Unsupported: an AI call in LIMIT of SELECT is not supported (line 1:40)
@@ -235,8 +235,8 @@ SELECT id FROM tickets UNION SELECT id FROM products ORDER BY AI_FILTER('a?', id
 SELECT list_filter(tags, lambda x: AI_FILTER('a?', x)) FROM tickets
 -> Unsupported: AI_FILTER inside a lambda is not supported: ask about the list's values as rows, FROM t, UNNEST(t.list) AS u(value) WHERE AI_FILTER('…', u.value) (line 1:36)
 
-SELECT id FROM tickets t, LATERAL (SELECT 1 WHERE AI_FILTER('a?', t.body)) l
--> Unsupported: an AI call in a member of FROM of this kind is not supported (line 1:51)
+SELECT id FROM tickets t JOIN LATERAL (SELECT t.note AS note) l ON AI_FILTER('a?', l.note)
+-> Unsupported: an AI call in ON of a lateral join is not supported: write it in the WHERE of its query (line 1:68)
 
 SELECT id FROM range(CASE WHEN AI_FILTER('a?', 'x') THEN 3 END) r(id)
 -> Unsupported: an AI call in an argument of a table function is not supported (line 1:32)

@@ -99,7 +99,7 @@ def asking(written: Sequence[Written], scopes: Sequence[Scope], source: Source) 
             item = next((item for item in source.items if item.joins and _inside(item, at)), None)
             if item is None:
                 continue
-            reduces = _reducible(join, written[at + 1 : item.position + 1])
+            reduces = reducible(join, written[at + 1 : item.position + 1])
             asked = Asking(on, scopes[at], at, _sides(item, join, at), reduces)
         if outer and join.kind not in {"SEMI", "ANTI"}:
             join.join.meta[JOIN] = id(join.join)
@@ -118,7 +118,7 @@ def _sides(item: Item, join: Written, at: int) -> tuple[Item, ...]:
     return Item(join.left, item.first, joins), Item(join.keys, join.join.this)
 
 
-def _reducible(join: Written, later: Sequence[Written]) -> frozenset[str]:
+def reducible(join: Written, later: Sequence[Written]) -> frozenset[str]:
     """Relations whose rows, where a filter drops them, may be dropped before the join: it gives their rows, if any, and
     no later join lets other rows appear for lack of them.
     """

@@ -14,7 +14,14 @@ from covey_planner.binding.columns import qualify
 from covey_planner.binding.deciding import probe_of
 from covey_planner.binding.guards import surroundings
 from covey_planner.binding.scope import Catalog, Columns, Scope, describe, position_of
-from covey_planner.binding.sources import FromBinder, FromClause, with_clause, without_calls
+from covey_planner.binding.sources import (
+    FromBinder,
+    FromClause,
+    Lateral,
+    stands_alone,
+    with_clause,
+    without_calls,
+)
 from covey_planner.call import Call
 from covey_planner.errors import BindError, Position, Unsupported
 from covey_planner.language.calls import bind_call, is_aggregate
@@ -104,7 +111,7 @@ class _Binder:
             case exp.SetOperation():
                 self._only_in(node, ("with_", "this", "expression"), "a set operation")
                 return [*blocks, *self.query(node.this, place), *self.query(node.expression, place)]
-            case exp.Subquery():
+            case exp.Subquery() | exp.Lateral():
                 self._only_in(node, ("with_", "this"), "a query in parentheses")
                 return [*blocks, *self.query(node.this, place)]
             case exp.Select():
@@ -144,12 +151,13 @@ class _Binder:
                     )
 
     def _select(self, select: exp.Select, place: _Place) -> list[Block]:
-        inputs = self._inputs(select, place)
+        late = self._late(select, place)
+        inputs = self._inputs(select, place, late)
         clauses = [clause for key in ("joins", "where", *_VALUE_CLAUSES) for clause in _clause(select, key)]
         parts = [join.args.get("on") if isinstance(join, exp.Join) else join for join in clauses]
-        if not any(self._holds(part) for part in parts if part is not None):
+        if not late and not any(self._holds(part) for part in parts if part is not None):
             return inputs
-        binder = FromBinder(self.catalog, self._stored, place.ctes, place.parent)
+        binder = FromBinder(self.catalog, self._stored, place.ctes, place.parent, late)
         clause = binder.bind(select)
         self._expand_aliases(select, clause.scope)
         select.meta[BLOCK] = self._count
@@ -157,14 +165,25 @@ class _Binder:
         inside = _SelectBinder(self, select, place, clause, binder.text)
         return [*inputs, inside.block(number)]
 
-    def _inputs(self, select: exp.Select, place: _Place) -> list[Block]:
-        """The blocks in FROM."""
+    def _late(self, select: exp.Select, place: _Place) -> list[exp.Expr]:
+        """The derived tables with AI calls that read members of FROM before them."""
+        tables = [join.this for join in select.args.get("joins") or [] if self._holds(join.this)]
+        queries = [table for table in tables if isinstance(table, exp.Subquery | exp.Lateral)]
+        return [
+            table
+            for table in queries
+            if isinstance(table.this, exp.Query)
+            and (isinstance(table, exp.Lateral) or not stands_alone(self.catalog, place.ctes, table))
+        ]
+
+    def _inputs(self, select: exp.Select, place: _Place, late: Sequence[exp.Expr]) -> list[Block]:
+        """The blocks in FROM, but for those that read other members of it."""
         self._only_in(select, ("with_", "from_", "joins", "where", *_VALUE_CLAUSES), "SELECT")
         members = [select.args.get("from_"), *(select.args.get("joins") or [])]
         blocks: list[Block] = []
         for member in members:
             table = member.this if member is not None else None
-            if table is None or not self._holds(table):
+            if table is None or not self._holds(table) or any(other is table for other in late):
                 continue
             if isinstance(table, exp.Values):
                 blocks += self.query(table, _Place(None, place.ctes))
@@ -233,7 +252,9 @@ class _SelectBinder:
         values = sorted((self._value(node) for node in calls), key=lambda value: value.call.site)
         if self._place.parent is None:
             self._check_groups(values)
-        joins = tuple(self._seeing(join.scope)._joined(join) for join in self._clause.asking)
+        asked = [self._lateral(lateral) for lateral in self._clause.laterals]
+        asked += [self._seeing(join.scope)._joined(join) for join in self._clause.asking]
+        joins = tuple(sorted(asked, key=lambda join: join.position))
         probe = probe_of(self._select, self._scope)
         return Block(number, self._select, self._place.ctes, plan, tuple(values), tuple(nested), joins, probe)
 
@@ -241,6 +262,12 @@ class _SelectBinder:
         """A binder of an ON: it sees no relations but those joined so far."""
         clause = replace(self._clause, scope=scope)
         return _SelectBinder(self._binder, self._select, self._place, clause, self._text)
+
+    def _lateral(self, lateral: Lateral) -> Joined:
+        """A derived table that reads the members before it: a condition on these, which is always true."""
+        blocks = self._binder.query(lateral.query, _Place(lateral.scope, self._place.ctes))
+        always = Mixed(exp.true(), frozenset(), (), tuple(blocks))
+        return Joined(lateral.position, Filter(Source((lateral.left,)), always), lateral.reduces)
 
     def _joined(self, join: Asking) -> Joined:
         plan = Filter(Source(join.sides), self._condition(join.on))

@@ -9,11 +9,11 @@ round.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from covey_planner.binding.asking_joins import Asking, Written, asking, check_columns, holds_call
+from covey_planner.binding.asking_joins import Asking, Written, asking, check_columns, holds_call, reducible
 from covey_planner.binding.columns import qualify
 from covey_planner.binding.scope import Catalog, Columns, Relation, Scope, describe, position_of
 from covey_planner.binding.volatile import shown, volatile
@@ -34,6 +34,20 @@ class FromClause:
     source: Source
     conditions: list[tuple[exp.Expr, Scope]] = field(default_factory=list)
     asking: list[Asking] = field(default_factory=list)
+    laterals: list[Lateral] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Lateral:
+    """A derived table with AI calls that reads members of FROM before it. left: these, with the names of `scope`;
+    reduces: as of a join that asks.
+    """
+
+    query: exp.Expr
+    scope: Scope
+    position: int
+    left: Item
+    reduces: frozenset[str]
 
 
 def without_calls(node: exp.Expr) -> exp.Expr:
@@ -57,6 +71,16 @@ def with_clause(ctes: Sequence[exp.CTE], rewrite: Callable[[exp.Expr], exp.Expr]
     return f"WITH {'RECURSIVE ' if recursive else ''}{', '.join(kept)} " if kept else ""
 
 
+def stands_alone(catalog: Catalog, ctes: Sequence[exp.CTE], table: exp.Expr) -> bool:
+    """Whether a member of FROM can be read without others."""
+    body = f"SELECT * FROM {render(without_calls(table), copy=False)}"
+    try:
+        describe(catalog, with_clause(ctes, without_calls, body) + body)
+    except BindError:
+        return False
+    return True
+
+
 class FromBinder:
     """Binds the FROM clause of one SELECT."""
 
@@ -66,7 +90,11 @@ class FromBinder:
         stored: dict[str, tuple[str, Columns]],
         ctes: tuple[exp.CTE, ...],
         parent: Scope | None,
+        late: Sequence[exp.Expr] = (),
     ) -> None:
+        """late: the members that are derived tables with AI calls and read others."""
+        self._late = {id(table) for table in late}
+        self._laterals: list[tuple[exp.Expr, Scope, int, Item]] = []
         self._catalog = catalog
         self._stored = stored
         self._ctes = ctes
@@ -99,7 +127,11 @@ class FromBinder:
         attached = tuple(self._attach(scopes[entry[-1]], *entry) for entry in self._attached)
         source = Source(tuple(self._items), attached, _insertable(select, joins))
         conditions = [(condition, scopes[at]) for condition, at in self._conditions]
-        return FromClause(scope, source, conditions, asking(self._written, scopes, source))
+        laterals = [
+            Lateral(table, before, at, left, reducible(self._written[at], self._written[at + 1 :]))
+            for table, before, at, left in self._laterals
+        ]
+        return FromClause(scope, source, conditions, asking(self._written, scopes, source), laterals)
 
     def _join(self, join: exp.Join, position: int) -> None:
         side, kind, method = (str(join.args.get(key) or "").upper() for key in ("side", "kind", "method"))
@@ -108,6 +140,7 @@ class FromBinder:
         lateral = isinstance(join.this, exp.Lateral | exp.Unnest) or (
             isinstance(join.this, exp.Table) and join.this.find(exp.Column) is not None
         )
+        lateral = lateral or id(join.this) in self._late or self._reads(join.this, left)
         if lateral:
             self._group = -1, 0  # it may read whatever stands before it
         elif is_comma(join):
@@ -130,6 +163,11 @@ class FromBinder:
             self._attached.append((left[0], join, first, position))
         elif whole:
             self._swallow(join, keys, position)
+            if id(join.this) in self._late:
+                select, item = join.parent, self._items[-1]
+                assert isinstance(select, exp.Select)
+                before = replace(item, relations=self._written[-1].left, joins=item.joins[:-1])
+                self._laterals.append((join.this, Scope(left, self._parent, select), position, before))
         elif kind != "INNER":
             self._attached.append((self._relations[-1], _with_on(join, equalities), join.this, position))
         else:
@@ -137,6 +175,18 @@ class FromBinder:
             self._conditions += [
                 (part, position) for part in [*([on] if on is not None else []), *equalities]
             ]
+
+    def _reads(self, table: exp.Expr, left: list[Relation]) -> bool:
+        """Whether a derived table reads members of FROM before it."""
+        if not isinstance(table, exp.Subquery) or isinstance(table.this, exp.Table):
+            return False
+        named = {relation.name for relation in left}
+        named &= {
+            column.table.lower() or relation.name
+            for column in table.find_all(exp.Column)
+            for relation in left
+        }
+        return bool(named) and not stands_alone(self._catalog, self._ctes, table)
 
     def _turns(self, left: list[Relation], keys: frozenset[str], on: exp.Expr | None) -> bool:
         """Whether a RIGHT join is one relation, and nothing else yet, joined to another one by an AI call."""
@@ -146,8 +196,11 @@ class FromBinder:
     def _check_no_call(self, join: exp.Join, word: str) -> None:
         on = join.args.get("on")
         if on is not None and holds_call(on):
+            instead = (
+                "write it in the WHERE of its query" if word == "a lateral" else "ask in a subquery of FROM"
+            )
             raise Unsupported(
-                f"an AI call in ON of {word} join is not supported: ask about either side in a subquery of FROM",
+                f"an AI call in ON of {word} join is not supported: {instead}",
                 position_of(on),
             )
 
