@@ -11,11 +11,11 @@ from random import Random
 import numpy as np
 import pytest
 import torch
-from covey_engine.prefill import attention, reference
+from covey_engine.prefill import attention, lanes
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import OutOfDeviceMemory
-from covey_engine.prefill.lanes import Lanes, cut_chunk, even_bounds, needs
+from covey_engine.prefill.lanes import Lanes, chunk_tokens, cut_chunk, even_bounds, lane_count, needs
 from covey_engine.prefill.loader import open_runner
 from covey_engine.prefill.reference import ReferenceRunner
 from hypothesis import given, settings
@@ -74,6 +74,19 @@ def test_parts_cost_alike() -> None:
     assert len(even_bounds(chunk, 4, 10)) == 3
 
 
+def test_lanes_share_the_threads_evenly_and_have_rows_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "LANE_ROWS", 100)
+    assert [lane_count(rows, 16) for rows in (1, 199, 200, 799, 800, 1_600, 9_999)] == [1, 1, 2, 4, 8, 16, 16]
+    assert [lane_count(rows, 6) for rows in (300, 500, 600)] == [3, 3, 6]
+    assert [lane_count(rows, 7) for rows in (699, 700)] == [1, 7]
+
+
+def test_chunks_grow_with_the_threads_but_not_for_long_or_above_what_is_used() -> None:
+    small, large = 2e8, 2e10
+    assert [chunk_tokens(threads, small) for threads in (1, 2, 4, 8, 64)] == [512, 1_024, 2_048, 4_096, 4_096]
+    assert [chunk_tokens(threads, large) for threads in (1, 8, 128)] == [512, 512, 960]
+
+
 @pytest.fixture(scope="module", params=["llama", "qwen3"])
 def model(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -91,7 +104,7 @@ def open_lanes(folder: Path, threads: int = 3) -> ReferenceRunner:
 
 @pytest.fixture(autouse=True)
 def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference, "_LANE_ROWS", 2)
+    monkeypatch.setattr(lanes, "LANE_ROWS", 2)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -145,7 +158,7 @@ def test_a_part_needs_the_parts_whose_addresses_its_rows_see(seed: int, count: i
 
 
 def test_a_part_waits_for_those_it_needs_and_no_other() -> None:
-    lanes = Lanes(3, lambda: None)
+    side_by_side = Lanes(3)
     first, order = threading.Event(), []
 
     def work(part: str, step: Callable[[], object]) -> str:
@@ -158,7 +171,7 @@ def test_a_part_waits_for_those_it_needs_and_no_other() -> None:
             first.set()
         return part
 
-    assert lanes.run(work, ("free", "slow", "needing"), ((), (), (1,))) == ["free", "slow", "needing"]
+    assert side_by_side.run(work, ("free", "slow", "needing"), ((), (), (1,))) == ["free", "slow", "needing"]
     assert order.index("slow") > 2
     for step in range(1, 3):
         slow, needing = (
@@ -167,8 +180,23 @@ def test_a_part_waits_for_those_it_needs_and_no_other() -> None:
         assert needing[step] > slow[step - 1], "it went on before the other's keys were there"
 
 
+@pytest.mark.parametrize("rows", [2, 12, 10_000])
+def test_lanes_of_several_threads_compute_the_same(
+    model: tuple[Path, torch.nn.Module], monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    folder, plain = model
+    monkeypatch.setattr(lanes, "LANE_ROWS", rows)
+    before = torch.get_num_threads()
+    runner = open_lanes(folder, 4)
+    packed = small_models.fan_out(np.random.default_rng(6))
+    oracle = oracle_logits(plain, [prompt for _, prompts in packed for prompt in prompts])
+    assert deviation(run_all(runner, packed), oracle) < TOLERANCE
+    assert torch.get_num_threads() == 4, "a lane changed the threads of others"
+    torch.set_num_threads(before)
+
+
 def test_one_that_fails_releases_those_that_wait() -> None:
-    lanes = Lanes(2, lambda: None)
+    side_by_side = Lanes(2)
 
     def work(part: int, step: Callable[[], object]) -> int:
         if part:
@@ -177,5 +205,5 @@ def test_one_that_fails_releases_those_that_wait() -> None:
         raise AssertionError("went on without what it needs")
 
     with pytest.raises(ValueError, match="part 1"):
-        lanes.run(work, (0, 1), ((1,), ()))
-    assert lanes.run(lambda part, step: (step(), part)[1], (5, 6), ((1,), (0,))) == [5, 6]
+        side_by_side.run(work, (0, 1), ((1,), ()))
+    assert side_by_side.run(lambda part, step: (step(), part)[1], (5, 6), ((1,), (0,))) == [5, 6]

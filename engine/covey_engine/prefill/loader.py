@@ -17,6 +17,7 @@ from covey_engine.prefill.api import EngineInfo
 from covey_engine.prefill.attention import Arena
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import ModelError, OutOfDeviceMemory
+from covey_engine.prefill.lanes import chunk_tokens
 from covey_engine.prefill.models import llama, qwen3
 from covey_engine.prefill.models.model import Model
 from covey_engine.prefill.models.shape import ModelShape
@@ -25,7 +26,7 @@ from covey_engine.prefill.reference import ReferenceRunner
 from covey_engine.prefill.runner import Runner
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-_CHUNK_TOKENS = {"cpu": 512, "cuda": 16384}
+_CUDA_CHUNK_TOKENS = 16384
 _CPU_ARENA_BYTES = 1 << 30
 _HOPPER = 9
 """The major compute capability of an H100 or H200."""
@@ -53,7 +54,8 @@ def open_runner(config: EngineConfig) -> Runner:
     except torch.OutOfMemoryError as error:
         raise OutOfDeviceMemory(f"{path} does not fit on {device}: {error}") from error
     numbers = str(dtype).removeprefix("torch.")
-    chunk_tokens = config.chunk_tokens or _CHUNK_TOKENS[device.type]
+    threads = torch.get_num_threads() if device.type == "cpu" else 1
+    tokens = config.chunk_tokens or _default_chunk_tokens(device, model.shape, threads)
     info = EngineInfo(
         model=path.stem if path.is_file() else path.name,
         architecture=model.shape.architecture,
@@ -61,11 +63,10 @@ def open_runner(config: EngineConfig) -> Runner:
         dtype=numbers,
         context_length=model.shape.context_length,
         arena_tokens=len(arena),
-        chunk_tokens=min(chunk_tokens, max(1, len(arena) // 2)),
+        chunk_tokens=min(tokens, max(1, len(arena) // 2)),
         load_seconds=time.perf_counter() - started,
         sizes=model.shape.sizes(numbers, numbers),
     )
-    threads = torch.get_num_threads() if device.type == "cpu" else 1
     return ReferenceRunner(model, arena, info, threads)
 
 
@@ -125,6 +126,12 @@ def _allocate(shape: ModelShape, config: EngineConfig, device: torch.device, dty
         pages = torch.from_numpy(np.zeros(tokens * per_token, np.uint8))
         return Arena(pages.view(dtype).view(size))
     return Arena(torch.zeros(size, dtype=dtype, device=device))
+
+
+def _default_chunk_tokens(device: torch.device, shape: ModelShape, threads: int) -> int:
+    if device.type == "cuda":
+        return _CUDA_CHUNK_TOKENS
+    return chunk_tokens(threads, 2 * shape.layers * shape.layer_weights)
 
 
 def _default_arena_bytes(device: torch.device) -> int:

@@ -6,6 +6,7 @@ float32 by default on a CPU: this runner is the oracle that faster ones are comp
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -15,14 +16,12 @@ from covey_engine.prefill.api import EngineInfo
 from covey_engine.prefill.attention import Arena, ChunkAttention
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
-from covey_engine.prefill.lanes import Lanes, cut_chunk, even_bounds, needs
+from covey_engine.prefill.lanes import Lanes, cut_chunk, even_bounds, lane_count, needs
 from covey_engine.prefill.models.head import CutHead
 from covey_engine.prefill.models.model import Model
 from covey_engine.prefill.plan import plan_chunk
 from covey_engine.prefill.runner import Computed
 
-_LANE_ROWS = 64
-"""Rows of a chunk for each thread, from which on threads take parts of it and not parts of each product."""
 _Found = tuple[NDArray[np.float32], NDArray[np.bool_] | None]
 """Logits of a part's answers, and which of its rows were not finite."""
 
@@ -33,7 +32,7 @@ class ReferenceRunner:
     def __init__(self, model: Model, arena: Arena, info: EngineInfo, threads: int = 1) -> None:
         """threads: how many compute a chunk side by side; more than one only on a CPU."""
         self.info = info
-        self._lanes = Lanes(threads, _alone) if threads > 1 else None
+        self._lanes = Lanes(threads) if threads > 1 else None
         self._model = model
         self._arena = arena
         self._device = arena.kv.device
@@ -73,12 +72,16 @@ class ReferenceRunner:
         raise OutOfDeviceMemory(f"a chunk of {len(chunk)} tokens does not fit on {self._device} ({reason})")
 
     def _run(self, chunk: Chunk) -> NDArray[np.float32]:
-        if self._lanes is None or len(chunk) < self._lanes.count * _LANE_ROWS:
-            parts: tuple[Chunk, ...] = (chunk,)
+        lanes = self._lanes
+        count = 1 if lanes is None else lane_count(len(chunk), lanes.count)
+        parts: tuple[Chunk, ...] = (chunk,)
+        if lanes is None:
             found = [self._pass(chunk)]
+        elif count == 1:
+            found = [self._lane(lanes.count, chunk)]
         else:
-            parts = cut_chunk(chunk, even_bounds(chunk, self._lanes.count, self._row_keys))
-            found = self._lanes.run(self._pass, parts, needs(parts))
+            parts = cut_chunk(chunk, even_bounds(chunk, count, self._row_keys))
+            found = lanes.run(partial(self._lane, lanes.count // count), parts, needs(parts))
         for part, (_, bad) in zip(parts, found, strict=True):
             self._arena.settle(part.kv_address, bad)
         by_part = np.concatenate([logits for logits, _ in found])
@@ -88,6 +91,12 @@ class ReferenceRunner:
         logits[np.argsort(np.searchsorted(ends, chunk.answers, side="right"), kind="stable")] = by_part
         logits[self._arena.ill_answers(chunk) | ~np.isfinite(logits).all(axis=1)] = np.nan
         return logits
+
+    def _lane(self, threads: int, part: Chunk, written: Callable[[], object] = lambda: None) -> _Found:
+        if torch.get_num_threads() != threads:
+            # Of products that are called from here: the setting is each thread's own.
+            torch.set_num_threads(threads)
+        return self._pass(part, written)
 
     def _pass(self, chunk: Chunk, written: Callable[[], object] = lambda: None) -> _Found:
         with torch.inference_mode():
@@ -107,18 +116,13 @@ class ReferenceRunner:
     def _row_keys(self) -> float:
         """What a row's linear layers cost, in keys that it attends to."""
         shape = self._model.shape
-        widths = 2 * shape.query_width + 2 * shape.kv_width + 3 * shape.intermediate
-        return widths * shape.hidden / (2 * shape.query_width)
+        return shape.layer_weights / (2 * shape.query_width)
 
     def _check_tokens(self, tokens: NDArray[np.integer]) -> None:
         size = self._model.shape.vocabulary
         if len(tokens) and (tokens.min() < 0 or tokens.max() >= size):
             wrong = tokens[(tokens < 0) | (tokens >= size)][0]
             raise EngineError(f"token {wrong} is outside the model's vocabulary of {size}")
-
-
-def _alone() -> None:
-    torch.set_num_threads(1)
 
 
 def _lacks_memory(error: BaseException) -> bool:

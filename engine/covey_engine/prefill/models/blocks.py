@@ -13,22 +13,28 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from covey_engine.prefill.models.products import multiply, numpy_is_faster
 from covey_engine.prefill.models.shape import ModelShape
 from covey_engine.prefill.models.weights import TensorReader
 
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """weight: [outputs, inputs], column by column in memory; bias: [outputs] or None.
+    """weight: [outputs, inputs], column by column in memory; bias: [outputs] or None; by_numpy: on one thread.
 
     That order in memory, and products of at most a few thousand columns, are what the CPU multiplies fastest.
     """
 
     weight: Tensor
     bias: Tensor | None = None
+    by_numpy: bool = False
 
     def __call__(self, x: Tensor) -> Tensor:
         """[tokens, inputs] to [tokens, outputs]."""
+        # With more threads, each library has its own, and they would contend.
+        if self.by_numpy and torch.get_num_threads() == 1:
+            multiplied = multiply(x, self.weight)
+            return multiplied if self.bias is None else multiplied.add_(self.bias)
         product: Tensor = functional.linear(x, self.weight, self.bias)
         return product
 
@@ -44,7 +50,8 @@ class Linear:
 
     def rows(self, start: int, stop: int | None) -> Linear:
         """The projection onto outputs start..stop-1 (to the end without a stop), without a copy."""
-        return Linear(self.weight[start:stop], None if self.bias is None else self.bias[start:stop])
+        bias = None if self.bias is None else self.bias[start:stop]
+        return Linear(self.weight[start:stop], bias, self.by_numpy)
 
 
 def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
@@ -91,14 +98,15 @@ def read_qkv(reader: TensorReader, layer: str) -> Linear:
         parts = {n: reader.read(f"{layer}.self_attn.{n}_proj.{kind}", w, *columns) for n, w in widths.items()}
         return torch.cat([pair_rows(part, heads[n]) if n in heads else part for n, part in parts.items()])
 
-    weight = stacked("weight", shape.hidden)
-    return Linear(_by_columns(weight), stacked("bias") if shape.attention_bias else None)
+    weight = _by_columns(stacked("weight", shape.hidden))
+    return Linear(weight, stacked("bias") if shape.attention_bias else None, numpy_is_faster(weight))
 
 
 def read_linear(reader: TensorReader, name: str, outputs: int, inputs: int, biased: bool) -> Linear:
     """One projection."""
     weight = _by_columns(reader.read(f"{name}.weight", outputs, inputs))
-    return Linear(weight, reader.read(f"{name}.bias", outputs) if biased else None)
+    bias = reader.read(f"{name}.bias", outputs) if biased else None
+    return Linear(weight, bias, numpy_is_faster(weight))
 
 
 def _by_columns(weight: Tensor) -> Tensor:

@@ -64,6 +64,11 @@ class ModelShape:
         """Columns of all key heads (and as many of values)."""
         return self.kv_heads * self.head_dim
 
+    @property
+    def layer_weights(self) -> int:
+        """Entries of one layer's matrices: multiplications of a token in its products."""
+        return self.hidden * (2 * self.query_width + 2 * self.kv_width + 3 * self.intermediate)
+
 
 def shape_from_config(config: Mapping[str, object]) -> ModelShape:
     """Sizes from a Hugging Face config.json, of old (`rope_scaling`) or new (`rope_parameters`) style."""

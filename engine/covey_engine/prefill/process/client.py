@@ -8,6 +8,7 @@ cannot start is tried again a few times and then only when the next order comes.
 from __future__ import annotations
 
 import itertools
+import os
 import queue
 import select
 import signal
@@ -147,7 +148,12 @@ class EngineClient:
                     ours.close()
                     return EngineError(_CLOSED)
                 self._process = process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                    # A runner has threads of its own, each of which multiplies alone.
+                    env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
                 )
         try:
             wire.send(ours, Load(self._config))
