@@ -206,13 +206,17 @@ class Figures:
         return self.prompt_tokens - self.fresh_tokens
 
     def __add__(self, other: Figures) -> Figures:
+        return self.plus(other)
+
+    def plus(self, other: Figures, device_seconds: float = 0.0) -> Figures:
+        """The sum, with so many seconds more."""
         return Figures(
             self.prompts + other.prompts,
             self.prompt_tokens + other.prompt_tokens,
             self.fresh_tokens + other.fresh_tokens,
             self.recomputed_tokens + other.recomputed_tokens,
             self.attention_pairs + other.attention_pairs,
-            self.device_seconds + other.device_seconds,
+            self.device_seconds + other.device_seconds + device_seconds,
             self.prefix_tokens_saved + other.prefix_tokens_saved,
         )
 

@@ -150,6 +150,13 @@ class Retention:
         """Make nodes findable; tell those who want what does not stay."""
         stays = self._stays[level.nodes]
         here = stays.nonzero()[0]
+        if len(here) == len(stays):
+            assert self._node is not None
+            nodes = self._node[level.nodes]
+            self._tree.give_names(nodes, level.kind, self._outline.slot[level.nodes], level.columns)
+            for claim, groups in level.wanting:
+                self._tree.promise(nodes, claim, groups)
+            return
         if len(here):
             assert self._node is not None
             found = level.nodes[here]
@@ -158,13 +165,12 @@ class Retention:
             self._tree.give_names(nodes, level.kind, self._outline.slot[found], columns)
             for claim, groups in level.wanting:
                 self._tree.promise(nodes, claim, groups[here])
-        if len(here) < len(stays):
-            gone = level.nodes[~stays]
-            ends = self._outline.position[gone] + self._outline.length[gone]
-            for claim, groups in level.wanting:
-                wants = claim.wants(groups[~stays])
-                if wants.any():
-                    claim.lose(groups[~stays][wants], ends[wants])
+        gone = level.nodes[~stays]
+        ends = self._outline.position[gone] + self._outline.length[gone]
+        for claim, groups in level.wanting:
+            wants = claim.wants(groups[~stays])
+            if wants.any():
+                claim.lose(groups[~stays][wants], ends[wants])
 
 
 @kernel

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,7 +148,7 @@ class Scheduler:
         before, self._seconds = self._seconds, self._seconds + seconds
         for job, costs in flight.costs.items():
             job.since = before if job.since is None else job.since
-            job.figures += replace(costs, device_seconds=seconds * costs.fresh_tokens / tokens)
+            job.figures = job.figures.plus(costs, seconds * costs.fresh_tokens / tokens)
             answers.setdefault(job.ticket, []).extend(found[job])
         over = [job for job in flight.costs if job.unsettled == 0]
         for job in over:
@@ -164,7 +163,7 @@ class Scheduler:
 
     def _report(self, ticket: int, answers: list[Answers]) -> Report:
         jobs = self._orders[ticket]
-        figures = sum((job.figures for job in jobs), Figures())
+        figures = jobs[0].figures if len(jobs) == 1 else sum((job.figures for job in jobs), Figures())
         progress = _progress(jobs, figures.fresh_tokens, self._seconds)
         return Report(ticket, tuple(answers), figures, progress, not any(job.unsettled for job in jobs))
 

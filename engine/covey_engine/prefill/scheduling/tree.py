@@ -173,7 +173,10 @@ class Tree:
             self.spare, claimed = _prune(
                 nodes, self.parent, self.holds, self.children, self.claimed, self.numbers, self.spare
             )
-            nodes = np.array([n for n in set(claimed.tolist()) if not self._wanted(n)], np.int64)
+            gone = [n for n in set(claimed.tolist()) if not self._wanted(n)]
+            if not gone:
+                break
+            nodes = np.array(gone, np.int64)
             self._forget(nodes)
         self._clear(self.numbers[before : self.spare])
 
