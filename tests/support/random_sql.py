@@ -128,6 +128,8 @@ class _Writer:
         around = columns if self.chance(75) else ()
         source, own = self.source(depth)
         where = f" WHERE {self.condition([*own, *around, *own], depth, 3)}" if self.chance(90) else ""
+        if self.chance(40):
+            where = f" WHERE {self.cheap([*own, *around])} AND {self.call([*own, *own, *around])}"
         word = self.pick("EXISTS", "NOT EXISTS", "IN", "NOT IN", "count")
         ints = [column.sql for column in columns if column.kind == "int"]
         inner = [column.sql for column in own if column.kind == "int"]
@@ -139,7 +141,10 @@ class _Writer:
         if word == "count" and ints and inner and self.chance(40):
             return f"{self.pick(*ints)} >= (SELECT max({self.pick(*inner)}) FROM {source}{where})"
         if word == "count":
-            return f"(SELECT count(*) FROM {source}{where}) > {self.pick(0, 1, 3)}"
+            form = self.pick(
+                "{} > 0", "{} > 1", "{} >= 3", "{} < 2", "{} = 0", "2 > {}", "{} BETWEEN 1 AND 2"
+            )
+            return form.format(f"(SELECT count(*) FROM {source}{where})")
         return f"{word if 'EXISTS' in word else 'EXISTS'} (SELECT 1 FROM {source}{where})"
 
     # FROM
@@ -245,7 +250,18 @@ class _Writer:
         kinds = [*(kind for _, kind in keys), *("int" for _ in counts)]
         return f"SELECT {listed} FROM {source}{where}{group}{having}", kinds
 
+    def first_rows(self) -> str:
+        """The first rows in the order of a key, of those that a subquery or a question chooses."""
+        alias = self.name()
+        columns = [_Column(f"{alias}.{name}", kind) for name, kind in STORED["a"]]
+        where = self.subquery(columns, 1) if self.chance(70) else self.call(columns)
+        member = f" JOIN b {alias}b ON {alias}b.n = {alias}.n" if self.chance(30) else ""
+        keys = f"{alias}.id DESC{f', {alias}b.id, {alias}b.t' if member else ''}"
+        return f"SELECT {alias}.id FROM a {alias}{member} WHERE {where} ORDER BY {keys} LIMIT {self.pick(1, 2, 4)}"
+
     def statement(self) -> str:
+        if self.chance(10):
+            return self.first_rows()
         query, kinds = self.select(3)
         columns = [_Column(f"z.c{n}", kind) for n, kind in enumerate(kinds)]
         if self.chance(20):
