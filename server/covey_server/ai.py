@@ -119,7 +119,9 @@ class ModelSide:
             planned = self._planned(request, cursor)
         except PlanError as error:
             # Where views were put in, places in the text are no places in the statement.
-            raise (error if expanded == sql else type(error)(error.message)) from None
+            if expanded == sql:
+                raise error from None
+            raise type(error)(error.message + self._broken(sql, cursor, options)) from None
         if planned.kind == "plain":
             return None
         if planned.view:
@@ -140,6 +142,17 @@ class ModelSide:
         # The guard has seen the statement as written, which DuckDB may not be able to parse.
         seen = outline(cursor, self.guard.check(planned.describe_sql))
         return ModelPlan(self.executor, planned, replace(seen, parameters=expected), learn, revise)
+
+    def _broken(self, sql: str, cursor: duckdb.DuckDBPyConnection, options: PlanOptions) -> str:
+        """Which of the views that a statement names is not in order by itself, for a message; empty where none is."""
+        views, names = self.views.read(cursor), {token.text for token in tokenize(sql)}
+        for name in sorted(names & views.keys()):
+            try:
+                query = expand(views[name].query, views)
+                self._planned(_Request(query, options, (), None, None), cursor)
+            except PlanError:
+                return f", in the view {views[name].name}"
+        return ""
 
     def _planned(self, request: _Request, cursor: duckdb.DuckDBPyConnection) -> Planned:
         catalog = CursorCatalog(self.database, cursor, self.guard)

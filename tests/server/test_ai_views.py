@@ -129,6 +129,21 @@ def test_metadata_and_the_end_of_a_view(uri: str, client: dbapi.Connection) -> N
         rows(client, "SELECT * FROM pressing")
 
 
+def test_what_is_wrong_below_a_view_names_the_view(client: dbapi.Connection) -> None:
+    run(client, "CREATE TABLE letters AS SELECT 1 AS id, 'late' AS body")
+    run(client, "CREATE VIEW late AS SELECT id FROM letters WHERE AI_FILTER('Is it late?', body)")
+    run(client, "ALTER TABLE letters RENAME COLUMN body TO words")
+    with pytest.raises(dbapi.Error, match=r"no column 'body' .*, in the view late"):
+        rows(client, "SELECT * FROM late")
+    run(client, "ALTER TABLE letters RENAME COLUMN words TO body")
+    with pytest.raises(dbapi.Error) as caught:
+        rows(client, "SELECT nothing FROM late")
+    assert "nothing" in str(caught.value)
+    assert "in the view" not in str(caught.value)
+    run(client, "DROP VIEW late")
+    run(client, "DROP TABLE letters")
+
+
 def test_a_rolled_back_view_is_gone(uri: str) -> None:
     with dbapi.connect(uri) as connection:
         run(connection, CREATE)
