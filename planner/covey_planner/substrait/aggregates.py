@@ -13,8 +13,9 @@ from covey_planner.language.calls import is_aggregate
 from covey_planner.substrait.functions import AGGREGATE, DUCKDB, FROM_DUCKDB, placed
 from covey_planner.substrait.scope import Scope, Typed, shown, unsupported
 from covey_planner.substrait.types import to_substrait
-from covey_planner.substrait.write_expressions import Expressions, short_of
+from covey_planner.substrait.write_expressions import Expressions
 from covey_planner.substrait.write_sorts import sort_field
+from covey_planner.substrait.write_values import short_of
 
 
 def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,30 +16,12 @@ from covey_planner.substrait import literals
 from covey_planner.substrait.extensions import Declaring
 from covey_planner.substrait.functions import DUCKDB, FROM_DUCKDB, SCALAR, placed
 from covey_planner.substrait.scope import NULL, Scope, Typed, Types, shown, unsupported
-from covey_planner.substrait.types import INTEGERS, is_decimal, short, to_substrait
+from covey_planner.substrait.types import to_substrait
 from covey_planner.substrait.write_ai import ai_call
+from covey_planner.substrait.write_membership import membership
+from covey_planner.substrait.write_operators import ARITHMETIC, COMPARISONS, arithmetic, comparison, extract
+from covey_planner.substrait.write_values import fits, interval, reference, short_of
 
-COMPARISONS: Mapping[type[exp.Expr], tuple[str, str]] = {
-    exp.EQ: ("equal", "="),
-    exp.NEQ: ("not_equal", "<>"),
-    exp.LT: ("lt", "<"),
-    exp.LTE: ("lte", "<="),
-    exp.GT: ("gt", ">"),
-    exp.GTE: ("gte", ">="),
-    exp.NullSafeEQ: ("is_not_distinct_from", "IS NOT DISTINCT FROM"),
-    exp.NullSafeNEQ: ("is_distinct_from", "IS DISTINCT FROM"),
-}
-_ARITHMETIC: Mapping[type[exp.Expr], tuple[str, str]] = {
-    exp.Add: ("add", "+"),
-    exp.Sub: ("subtract", "-"),
-    exp.Mul: ("multiply", "*"),
-    exp.Div: ("divide", "/"),
-    exp.IntDiv: ("divide", "//"),
-    exp.Mod: ("modulus", "%"),
-    exp.DPipe: ("concat", "||"),
-    exp.Like: ("like", "LIKE"),
-    exp.ILike: ("like", "ILIKE"),
-}
 _TEXTS: Mapping[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.Substring: ("substring", ("this", "start", "length")),
     exp.StrPosition: ("strpos", ("this", "substr")),
@@ -52,12 +32,7 @@ _TEXTS: Mapping[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.CurrentTimestamp: ("now", ()),
     exp.Coalesce: ("coalesce", ("this", "expressions")),
 }
-_NUMBERS = (*INTEGERS, "FLOAT", "DOUBLE")
-_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19, "HUGEINT": 38}
 _ALIKE = frozenset({"coalesce", "nullif", "least_skip_null", "greatest_skip_null"})
-_INDEXED = frozenset({"MONTH", "QUARTER", "DAY"})
-_PART = frozenset({"YEAR", "HOUR", "MINUTE", "SECOND", *_INDEXED})
-_INTERVAL = re.compile(r"\s*([+-]?\d+)\s*([a-z]+?)s?\s*", re.IGNORECASE)
 
 
 class Expressions:
@@ -78,7 +53,7 @@ class Expressions:
         self.declaring = declaring
         self.sites = sites
         self._parameters = parameters
-        self._subquery = subquery
+        self.subquery = subquery
         self._measure = measure
         self.left_out: dict[str, str] = {}
 
@@ -93,9 +68,9 @@ class Expressions:
             bare.set("negate", None)
             return self.call("not", [self.write(bare, scope)], "BOOLEAN")
         if type(node) in COMPARISONS:
-            return self._comparison(node, scope)
-        if type(node) in _ARITHMETIC:
-            return self._arithmetic(node, scope)
+            return comparison(self, node, scope)
+        if type(node) in ARITHMETIC:
+            return arithmetic(self, node, scope)
         if type(node) in _TEXTS:
             name, keys = _TEXTS[type(node)]
             return self._function(name, [part for key in keys for part in _parts(node, key)], node, scope)
@@ -126,9 +101,9 @@ class Expressions:
             case exp.Case() | exp.If():
                 return self._case(node, scope)
             case exp.Extract():
-                return self._extract(node, scope)
+                return extract(self, node, scope)
             case exp.In() | exp.Exists() | exp.Subquery() | exp.Select() | exp.SetOperation():
-                return self._membership(node, scope)
+                return membership(self, node, scope)
             case exp.Array():
                 return self._array(node, scope)
             case exp.Trim() if not node.args.get("position") or node.args.get("position") == "BOTH":
@@ -176,10 +151,10 @@ class Expressions:
     def alike(self, parts: Sequence[Typed]) -> list[Typed]:
         """The same values, all of the type that they have in each other's place."""
         kinds = [part.kind for part in parts if part.literal is None and part.kind != NULL]
-        fits = len(set(kinds)) == 1 and all(
-            part.literal is None or _fits(part.literal, kinds[0]) for part in parts
+        settled = len(set(kinds)) == 1 and all(
+            part.literal is None or fits(part.literal, kinds[0]) for part in parts
         )
-        kind = kinds[0] if fits else self.types.common(parts)
+        kind = kinds[0] if settled else self.types.common(parts)
         return [self.cast(part, "INTEGER" if kind == NULL else kind) for part in parts]
 
     def cast(self, value: Typed, kind: str) -> Typed:
@@ -188,7 +163,7 @@ class Expressions:
             return value
         if value.kind == NULL:
             return Typed(Expression(literal=literals.null(kind)), kind)
-        if value.literal is not None and not value.literal.startswith("'") and _fits(value.literal, kind):
+        if value.literal is not None and not value.literal.startswith("'") and fits(value.literal, kind):
             return Typed(Expression(literal=literals.number(value.literal, kind)), kind)
         if value.literal is not None and value.literal.startswith("'") and kind == "DATE":
             day = literals.day(value.node.literal.string)
@@ -234,7 +209,7 @@ class Expressions:
             case exp.Boolean():
                 return Typed(Expression(literal=Expression.Literal(boolean=bool(node.this))), "BOOLEAN")
             case exp.Interval():
-                return _interval(node)
+                return interval(node)
         if node.is_string:
             made = Expression.Literal(string=node.name)
             return Typed(Expression(literal=made), "VARCHAR", literals.string(node.name))
@@ -243,45 +218,6 @@ class Expressions:
     def _number(self, text: str) -> Typed:
         kind = self.types.of(text)
         return Typed(Expression(literal=literals.number(text, kind)), kind, text)
-
-    def _comparison(self, node: exp.Expr, scope: Scope) -> Typed:
-        name, sign = COMPARISONS[type(node)]
-        if isinstance(node.expression, exp.Any | exp.All):
-            return self._set_comparison(node, sign, scope)
-        if isinstance(node.this, exp.Tuple) or isinstance(node.expression, exp.Tuple):
-            raise unsupported("a comparison of rows", node)
-        parts = [self.write(node.this, scope), self.write(node.expression, scope)]
-        return self.call(name, self.alike(parts), "BOOLEAN")
-
-    def _arithmetic(self, node: exp.Expr, scope: Scope) -> Typed:
-        name, sign = _ARITHMETIC[type(node)]
-        left, right = self.write(node.this, scope), self.write(node.expression, scope)
-        if name in ("concat", "like"):
-            if {left.kind, right.kind} - {"VARCHAR", NULL} and name == "concat":
-                kind = self.types.of(f"{left.probe} || {right.probe}")
-                if kind != "VARCHAR":
-                    return self.call("", [left, right], kind, "||")
-            parts = [self.cast(left, "VARCHAR"), self.cast(right, "VARCHAR")]
-            option = "CASE_INSENSITIVE" if sign == "ILIKE" else None
-            return self.call(name, parts, "VARCHAR" if name == "concat" else "BOOLEAN", option=option)
-        kind = self.types.of(f"{left.probe} {sign} {right.probe}")
-        if sign == "/" and kind == "DOUBLE":
-            return self.call(name, [self.cast(left, kind), self.cast(right, kind)], kind)
-        if kind in _NUMBERS and left.kind in _NUMBERS and right.kind in _NUMBERS:
-            return self.call(name, [self.cast(left, kind), self.cast(right, kind)], kind, sign)
-        if is_decimal(kind) and sign != "//":
-            left, right = self._as_decimal(left), self._as_decimal(right)
-            now = self.types.of(f"{left.probe} {sign} {right.probe}")
-            return self.cast(self.call(name, [left, right], now, sign), kind)
-        known = name if sign != "//" and sign != "/" else ""
-        return self.call(known, [left, right], kind, sign)
-
-    def _as_decimal(self, value: Typed) -> Typed:
-        if is_decimal(value.kind) or value.kind not in _DIGITS:
-            return value
-        digits = _DIGITS[value.kind] if value.literal is None else len(value.literal.lstrip("-"))
-        made = self.cast(value, f"DECIMAL({digits},0)")
-        return Typed(made.node, made.kind)
 
     def _is(self, node: exp.Expr, scope: Scope) -> Typed:
         value = self.write(node.this, scope)
@@ -322,75 +258,12 @@ class Expressions:
         getattr(made, "else").CopyFrom(results[-1].node)
         return Typed(Expression(if_then=made), results[0].kind)
 
-    def _extract(self, node: exp.Expr, scope: Scope) -> Typed:
-        part, value = node.this.name.upper(), self.write(node.expression, scope)
-        kind = self.types.of(f"extract({part} FROM {value.probe})")
-        if part not in _PART or not (value.kind == "DATE" or value.kind.startswith("TIMESTAMP")):
-            part_of = Typed(Expression(literal=Expression.Literal(string=part.lower())), "VARCHAR")
-            return self.call("", [part_of, value], kind, "date_part")
-        words = [FunctionArgument(enum=part)] + [FunctionArgument(enum="ONE")] * (part in _INDEXED)
-        signature = f"extract:{'_'.join(['req'] * len(words))}_{short_of(value)}"
-        return self.apply(SCALAR["extract"].urn, signature, [*words, _value(value)], kind)
-
     def _array(self, node: exp.Expr, scope: Scope) -> Typed:
         parts = self.alike([self.write(part, scope) for part in node.expressions])
         if not parts:
             raise unsupported("an empty list", node)
         made = Expression.Nested(list=Expression.Nested.List(values=[part.node for part in parts]))
         return Typed(Expression(nested=made), f"{parts[0].kind}[]")
-
-    def _membership(self, node: exp.Expr, scope: Scope) -> Typed:
-        made = Expression.Subquery()
-        match node:
-            case exp.In(this=exp.Tuple(), expressions=[_, *_]):
-                return self._rows(node, scope)
-            case exp.In(expressions=[_, *_]):
-                parts = self.alike([self.write(part, scope) for part in (node.this, *node.expressions)])
-                options = [part.node for part in parts[1:]]
-                chosen = Expression.SingularOrList(value=parts[0].node, options=options)
-                return Typed(Expression(singular_or_list=chosen), "BOOLEAN")
-            case exp.In() if node.args.get("query") is not None:
-                tree, _ = self._subquery(node.args["query"], scope)
-                given = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
-                needles = [self.write(part, scope).node for part in given]
-                made.in_predicate.MergeFrom(Expression.Subquery.InPredicate(needles=needles, haystack=tree))
-                return Typed(Expression(subquery=made), "BOOLEAN")
-            case exp.Exists():
-                tree, _ = self._subquery(node.this, scope)
-                made.set_predicate.MergeFrom(Expression.Subquery.SetPredicate(predicate_op=1, tuples=tree))
-                return Typed(Expression(subquery=made), "BOOLEAN")
-            case exp.Subquery() | exp.Select() | exp.SetOperation():
-                tree, kinds = self._subquery(node, scope)
-                made.scalar.MergeFrom(Expression.Subquery.Scalar(input=tree))
-                return Typed(Expression(subquery=made), kinds[0])
-        raise unsupported(shown(node), node)
-
-    def _rows(self, node: exp.In, scope: Scope) -> Typed:
-        """Whether a row of values is among others."""
-        width = len(node.this.expressions)
-        if any(not isinstance(row, exp.Tuple) or len(row.expressions) != width for row in node.expressions):
-            raise unsupported(shown(node), node)
-        rows = [
-            [self.write(part, scope) for part in row.expressions] for row in (node.this, *node.expressions)
-        ]
-        columns = [self.alike(column) for column in zip(*rows, strict=True)]
-        made = Expression.MultiOrList(value=[column[0].node for column in columns])
-        for at in range(1, len(rows)):
-            made.options.add(fields=[column[at].node for column in columns])
-        return Typed(Expression(multi_or_list=made), "BOOLEAN")
-
-    def _set_comparison(self, node: exp.Expr, sign: str, scope: Scope) -> Typed:
-        signs = ("", "=", "<>", "<", ">", "<=", ">=")
-        if sign not in signs or not isinstance(node.expression.this, exp.Query):
-            raise unsupported(shown(node), node)
-        tree, _ = self._subquery(node.expression.this, scope)
-        said = Expression.Subquery.SetComparison(
-            reduction_op=1 if isinstance(node.expression, exp.Any) else 2,
-            comparison_op=signs.index(sign),
-            left=self.write(node.this, scope).node,
-            right=tree,
-        )
-        return Typed(Expression(subquery=Expression.Subquery(set_comparison=said)), "BOOLEAN")
 
     def _named(self, node: exp.Anonymous, scope: Scope) -> Typed:
         """A function by its name: an AI call, a parameter, or one of DuckDB's."""
@@ -421,25 +294,6 @@ PARAMETER = "covey_parameter"
 """What parameters are called, with their numbers, in the text that is parsed."""
 
 
-def reference(at: int, kind: str, steps: int = 0) -> Typed:
-    """The column at a place of the relation, or of that of a query so many steps out."""
-    made = Expression.FieldReference()
-    made.direct_reference.struct_field.field = at
-    if steps:
-        made.outer_reference.steps_out = steps
-    else:
-        made.root_reference.SetInParent()
-    return Typed(Expression(selection=made), kind)
-
-
-def short_of(value: Typed) -> str:
-    """The short type of an argument; a literal interval's is its own."""
-    if value.kind == "INTERVAL" and value.node.WhichOneof("rex_type") == "literal":
-        field = value.node.literal.WhichOneof("literal_type")
-        return {"interval_year_to_month": "iyear", "interval_day_to_second": "iday"}.get(field, "icompound")
-    return short(to_substrait("INTEGER" if value.kind == NULL else value.kind))
-
-
 def _value(argument: Typed) -> Any:
     return FunctionArgument(value=argument.node)
 
@@ -455,30 +309,3 @@ def _flat(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
     if not isinstance(bare, kind):
         return [node]
     return [*_flat(bare.this, kind), *_flat(bare.expression, kind)]
-
-
-def _fits(text: str, kind: str) -> bool:
-    """Whether a number can be written as a type without loss."""
-    whole, _, rest = text.lstrip("-").partition(".")
-    if not (whole + rest).isdigit():
-        return False
-    if kind in _DIGITS:
-        return not rest and len(whole) < _DIGITS[kind]
-    if is_decimal(kind):
-        width, scale = map(int, kind[8:-1].split(","))
-        return len(rest) <= scale and len(whole.lstrip("0")) <= width - scale
-    return kind in ("DOUBLE", "FLOAT") and len(whole + rest) < (16 if kind == "DOUBLE" else 7)
-
-
-def _interval(node: exp.Interval) -> Typed:
-    """INTERVAL '3' month, INTERVAL 3 months, INTERVAL '3 months'."""
-    text = f"{node.name} {node.args['unit'].name if node.args.get('unit') is not None else ''}"
-    found = _INTERVAL.fullmatch(text)
-    per = {"year": (12, 0, 0), "quarter": (3, 0, 0), "month": (1, 0, 0), "week": (0, 7, 0), "day": (0, 1, 0)}
-    seconds = {"hour": 3600, "minute": 60, "second": 1}
-    unit = found[2].lower() if found is not None else ""
-    if found is None or unit not in {*per, *seconds}:
-        raise unsupported(f"the interval {text.strip()}", node)
-    micros = int(datetime.timedelta(seconds=seconds.get(unit, 0)) / datetime.timedelta(microseconds=1))
-    made = literals.interval(*(int(found[1]) * part for part in per.get(unit, (0, 0, micros))))
-    return Typed(Expression(literal=made), "INTERVAL")

@@ -13,7 +13,8 @@ from covey_planner.binding.scope import position_of
 from covey_planner.errors import BindError, PlanError
 from covey_planner.substrait.scope import Field, Scope, Typed, refuse, shown, unsupported
 from covey_planner.substrait.types import to_substrait
-from covey_planner.substrait.write_expressions import Expressions, reference
+from covey_planner.substrait.write_expressions import Expressions
+from covey_planner.substrait.write_values import reference
 
 Made = tuple[Any, list[Field]]
 """A relation and its columns."""

@@ -25,9 +25,10 @@ from covey_planner.language.parse import Site
 from covey_planner.substrait.aggregates import aggregates, grouping_sets, measure
 from covey_planner.substrait.extensions import Declaring
 from covey_planner.substrait.scope import Field, Scope, Typed, Types, refuse, shown, unsupported
-from covey_planner.substrait.write_expressions import Expressions, reference
+from covey_planner.substrait.write_expressions import Expressions
 from covey_planner.substrait.write_from import Made, Sources
 from covey_planner.substrait.write_sorts import sort_field
+from covey_planner.substrait.write_values import reference
 
 _CLAUSES = (
     "with_",
