@@ -22,6 +22,7 @@ NAMES = frozenset({"covey", "duckdb", "optimizer-on"})
 
 OUTSIDE = re.compile(
     r"\bOVER\b|QUALIFY|DISTINCT ON|POSITIONAL JOIN|ASOF JOIN|LATERAL|RECURSIVE|BY NAME|PIVOT|RETURNING|SELECT \{|"
+    r"^VALUES|\* REPLACE|COLUMNS\(|struct_pack|[\])]\[1\]|"
     r"LIMIT \d+%|unnest\(|lambda|WINDOW w|TABLESAMPLE|USING SAMPLE|::STRUCT|'Is it so\?', e\)",
     re.IGNORECASE,
 )

@@ -9,7 +9,7 @@ from sqlglot import exp
 from substrait.algebra_pb2 import DynamicParameter, Expression, FunctionArgument, FunctionOption
 
 from covey_planner.binding.scope import position_of
-from covey_planner.errors import BindError
+from covey_planner.errors import BindError, PlanError
 from covey_planner.language.calls import is_aggregate
 from covey_planner.language.parse import Site, site_number
 from covey_planner.substrait import literals
@@ -184,7 +184,7 @@ class Expressions:
             return None
         try:
             key = self.write(node, scope.before).key
-        except BindError:
+        except PlanError:
             return None
         at = scope.groups.get(key)
         return reference(at, scope.fields[at].kind) if at is not None else None

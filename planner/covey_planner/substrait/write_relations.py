@@ -271,6 +271,8 @@ def _items(node: exp.Select, fields: Sequence[Field]) -> list[exp.Expr]:
     """The items of a SELECT list, `*` as the columns that it means."""
     items: list[exp.Expr] = []
     for item in node.expressions:
+        if item.find(exp.Columns) is not None:
+            raise unsupported(shown(item), item)
         star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
         if not isinstance(star, exp.Star):
             items.append(item)
