@@ -119,7 +119,7 @@ class _Analyzed:
 
     def _sampling(self, sampled: Sampled) -> Sampling:
         return Sampling(
-            self._planned.samples,
+            tuple(run.step for run in self._result.samples()),
             self._planned.doubt.keys,
             tuple(map(_actual, self._result.samples())),
             sampled.shares,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 from covey_planner.cost.statistics import Selectivity
+from covey_planner.lowering.sampling import further_samples
 from covey_planner.physical import AskStep, CallKey, Domain, PhysicalPlan
 from covey_planner.profiles import PromptProfile, load_profile
 from covey_storage.catalog import Database
@@ -192,19 +193,25 @@ class _Run:
 
         Not where texts are cut off: how much depends on the questions that are asked together.
         """
-        samples, revise = self.planned.samples, self.revise
+        samples, doubt, revise = self.planned.samples, self.planned.doubt, self.revise
         if not samples or revise is None or self.overflow == "truncate":
             return self.planned.physical
+        found = doubt.news(self._ask_samples(samples))
+        # What is worth a sample may depend on what the first ones have shown.
+        more = further_samples(self.planned.physical, doubt.further(found), samples)
+        found |= doubt.news(self._ask_samples(more))
+        verdict = doubt.verdict(found)
+        revised = revise(found) if verdict.matters else None
+        self.asking.ledger.sampled = Sampled(found, verdict, revised)
+        return self.planned.physical if revised is None else revised.physical
+
+    def _ask_samples(self, samples: Sequence[AskStep]) -> dict[CallKey, Selectivity]:
         found: dict[CallKey, Selectivity] = {}
         with self.statements.dropping(_tables(samples)):
             for step in samples:
                 self.statements.check()
                 found |= self._sample(step)
-        found = self.planned.doubt.news(found)
-        verdict = self.planned.doubt.verdict(found)
-        revised = revise(found) if verdict.matters else None
-        self.asking.ledger.sampled = Sampled(found, verdict, revised)
-        return self.planned.physical if revised is None else revised.physical
+        return found
 
     def _sample(self, step: AskStep) -> dict[CallKey, Selectivity]:
         """Ask a sample; its answers are known from here on. What has none is left to the steps."""

@@ -7,7 +7,7 @@ its texts need not be computed again.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from covey_planner.lowering.domains import VALUE, key
@@ -29,6 +29,11 @@ def samples(plan: PhysicalPlan, keys: Set[CallKey]) -> tuple[AskStep, ...]:
         if sample is not None:
             found[step.prefix, asked] = sample
     return tuple(found.values())
+
+
+def further_samples(plan: PhysicalPlan, keys: Set[CallKey], before: Sequence[AskStep]) -> tuple[AskStep, ...]:
+    """The samples of a plan besides those that were asked before."""
+    return tuple(sample for sample in samples(plan, keys) if sample not in before) if keys else ()
 
 
 def _asked(step: AskStep) -> tuple[Question, ...]:

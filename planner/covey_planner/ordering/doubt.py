@@ -7,9 +7,8 @@ ranges, of what the given order costs more than the best one there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 
 import numpy as np
 
@@ -20,30 +19,31 @@ from covey_planner.logical import Ask, Block, Mixed, filters, leaves
 from covey_planner.ordering.costing import Costing
 from covey_planner.ordering.costs import Costs
 from covey_planner.ordering.posing import Poser, Unit
-from covey_planner.ordering.problem import Ordered, Problem, Side
+from covey_planner.ordering.problem import Ordered, Predicate, Problem, Share, Side
 from covey_planner.ordering.search import order, work
 
-LEAST_ITEMS = 2_000
+LEAST_ITEMS = 1_000
 """Texts or pairs of which a sample is asked at least: below, there is little to save."""
 
-TEXTS, PAIRS, ANCHORS, PARTNERS = 256, 512, 16, 32
-"""How many texts a sample has, and how many pairs, of how many anchors with how many partners of each."""
+TEXTS, PAIRS, PARTNERS = 128, 256, 16
+"""How many texts a sample has, and how many pairs, with how many partners of an anchor."""
 
 MATTERS = 0.01
 """The part of an order's cost that another one must save."""
-
-_SURPLUS = 1.5
-"""How much more a sample must be expected to save than it may cost."""
 
 _TIMES = 12.0
 """A hint is suspected to be wrong by this factor."""
 _SURELY = 0.02, 0.98
 """Between these a share lies of which nothing is known."""
-_GRID = 4
-"""Shares that are varied together; more of them one by one."""
-_MOST = 12
+_KEYS = 7
+"""Shares of a block that may be in doubt."""
+_FEW = 3
+"""Shares of which parts are looked at too, where all together are not worth a sample."""
+_MOST = 6
 """Predicates of a block that is looked at: a larger one takes too long to order often."""
-_WIDTH = 24
+_SURE = 0.02
+"""Shares whose ranges are no wider are known."""
+_WIDTH = 12
 """States that are followed where orders are compared."""
 
 Shares = Mapping[CallKey, Selectivity]
@@ -65,17 +65,34 @@ class Posed:
 
     def compare(self, shares: Shares) -> tuple[float, float]:
         """The cost of this order and of the best one, under some shares."""
-        costing = replace(self.costing, assumed={**self.costing.assumed, **shares})
-        poser = self.poser(costing)
-        problem, _ = poser.pose(self.block)
-        best = costing.seconds(order(problem, costing.seconds, _WIDTH).work)
-        predicates = list(problem.predicates)
-        for number, unit in enumerate(self.units):
-            if unit.condition is not None and predicates[number].asks != 1.0:
-                # The problem has the parts of a tree in their best order, not in the given one.
-                predicates[number] = replace(predicates[number], asks=poser.odds(unit.condition).asks)
-        given = costing.seconds(work(replace(problem, predicates=tuple(predicates)), self.found.choices))
-        return given, min(best, given)
+        costing = self.costing
+        given, best = self._problems(shares)
+        least = costing.seconds(order(best, costing.seconds, _WIDTH, 1).work)
+        cost = costing.seconds(work(given, self.found.choices))
+        return cost, min(least, cost)
+
+    def knowing(self, shares: Shares) -> Posed:
+        """The block in its best order under some shares."""
+        problem = self._problems(shares)[1]
+        found = order(problem, self.costing.seconds, _WIDTH, 1)
+        return replace(self, costing=replace(self.costing, assumed=shares), problem=problem, found=found)
+
+    def _problems(self, shares: Shares) -> tuple[Problem, Problem]:
+        """The problem under some shares: with the parts of its boolean trees as they stand, and in their best order."""
+        best = replace(
+            self.problem, predicates=tuple(map(_with(shares), self.units, self.problem.predicates))
+        )
+        trees = [number for number, unit in enumerate(self.units) if len(calls_of(unit)) > 1]
+        if not trees:
+            return best, best
+        poser = self.poser(replace(self.costing, assumed={**self.costing.assumed, **shares}))
+        best, _ = poser.pose(self.block)
+        predicates = list(best.predicates)
+        for number in trees:
+            condition = self.units[number].condition
+            if condition is not None and predicates[number].asks != 1.0:
+                predicates[number] = replace(predicates[number], asks=poser.odds(condition).asks)
+        return replace(best, predicates=tuple(predicates)), best
 
 
 @dataclass(frozen=True)
@@ -107,6 +124,11 @@ class Doubt:
             if posed.costing.statistics.selectivity(key).source == "remembered"
         }
         return {key: share for key, share in shares.items() if key in self.keys or key not in known}
+
+    def further(self, shares: Shares) -> frozenset[CallKey]:
+        """The questions that are worth another sample, now that these shares are known."""
+        found = (_worth_asking(posed.knowing(shares)) for posed in self.posed)
+        return frozenset(key for keys in found for key in keys if key not in shares)
 
     def verdict(self, shares: Shares) -> Verdict:
         """Compare the given order with the best one, now that shares are known."""
@@ -151,27 +173,38 @@ def range_of(share: Selectivity) -> tuple[float, float]:
 def _worth_asking(posed: Posed) -> dict[CallKey, Selectivity]:
     """A block's questions that are worth a sample: not knowing them costs more than asking it."""
     uncertain = _uncertain(posed) if len(posed.problem.predicates) <= _MOST else {}
-    if not uncertain:
-        return {}
-    alone = {key: _loss(posed, [key], uncertain) for key in uncertain}
-    keys = sorted(uncertain, key=lambda key: -alone[key])[:_GRID]
-    least, best = MATTERS * posed.costing.seconds(posed.found.work), 0.0
-    chosen: tuple[CallKey, ...] = ()
-    for wanted in dict.fromkeys(_sets(posed, keys)):
-        loss = alone[wanted[0]] if len(wanted) == 1 else _loss(posed, wanted, uncertain)
-        surplus = loss - _SURPLUS * _price(posed, wanted)
-        if loss > least and surplus > best:
-            best, chosen = surplus, wanted
-    return {key: uncertain[key] for key in chosen}
+    keys = tuple(uncertain)[:_KEYS]
+    least = MATTERS * posed.costing.seconds(posed.found.work)
+    # Those about texts, as pairs are dear and may not be worth it any more once these are known; then all together, or
+    # of each step those that it asks.
+    texts = tuple(key for key in keys if len(key.arguments) == 1)
+    sets = [texts, keys, *(_by_step(posed, keys) if len(keys) <= _FEW else ())]
+    for wanted in dict.fromkeys(filter(None, sets)):
+        if _loss(posed, wanted, uncertain) > max(least, _price(posed, wanted)):
+            return {key: uncertain[key] for key in wanted}
+    return {}
 
 
-def _sets(posed: Posed, keys: Sequence[CallKey]) -> Iterator[tuple[CallKey, ...]]:
-    """Which questions may be sampled together: all, those about texts (pairs are dear), those of each step."""
-    found = [tuple(keys), tuple(key for key in keys if len(key.arguments) == 1)]
+def _by_step(posed: Posed, keys: Sequence[CallKey]) -> list[tuple[CallKey, ...]]:
+    """The questions that one step can ask."""
+    found = []
     for numbers in _steps(posed).values():
         own = {call_key(call) for number in numbers for call in calls_of(posed.units[number])}
         found.append(tuple(key for key in keys if key in own))
-    return filter(None, found)
+    return found
+
+
+def _with(shares: Shares) -> Callable[[Unit, Predicate], Predicate]:
+    """A predicate of one question, with its share."""
+
+    def changed(unit: Unit, predicate: Predicate) -> Predicate:
+        calls = calls_of(unit)
+        share = shares.get(call_key(calls[0])) if len(calls) == 1 else None
+        if share is None:
+            return predicate
+        return replace(predicate, selectivity=Share(share.value, share.low, share.high))
+
+    return changed
 
 
 def _uncertain(posed: Posed) -> dict[CallKey, Selectivity]:
@@ -186,46 +219,61 @@ def _uncertain(posed: Posed) -> dict[CallKey, Selectivity]:
         for call in calls_of(unit):
             share = posed.costing.selectivity(call)
             low, high = range_of(share)
-            if high - low > 0.02:
+            if high - low > _SURE and share.source != "sample":
                 found[call_key(call)] = share
     return found
 
 
 def _loss(posed: Posed, keys: Sequence[CallKey], uncertain: Shares) -> float:
-    """What it costs on average not to know some shares."""
+    """What it costs on average not to know some shares: over ends of their ranges, chosen so that of any two shares all
+    four combinations of ends come equally often (an orthogonal array).
+    """
     ends = [range_of(uncertain[key]) for key in keys]
+    runs = 1 << len(keys).bit_length()
     losses = []
-    for values in product(*ends):
-        shares = {key: replace(uncertain[key], value=value) for key, value in zip(keys, values, strict=True)}
+    for run in range(runs):
+        sides = [(run & number).bit_count() % 2 for number in range(1, len(keys) + 1)]
+        shares = {
+            key: replace(uncertain[key], value=end[side])
+            for key, end, side in zip(keys, ends, sides, strict=True)
+        }
         given, best = posed.compare(shares)
         losses.append(given - best)
-    return sum(losses) / len(losses)
+    return sum(losses) / runs
 
 
 def _price(posed: Posed, keys: Iterable[CallKey]) -> float:
-    """What samples cost at most beyond what is asked anyway."""
+    """What samples cost beyond what is asked anyway, as far as the order at hand asks it."""
+    wanted, total = set(keys), Work()
     left = Costs(posed.problem).left(np.zeros(1, np.int64))
-    wanted, opening = set(keys), posed.found.choices[0]
-    total = Work()
-    for step, numbers in _steps(posed).items():
+    places = {choice.predicate: choice for choice in posed.found.choices}
+    for side, numbers in _steps(posed).items():
         calls = [call for number in numbers for call in calls_of(posed.units[number])]
         if wanted.isdisjoint(map(call_key, calls)):
             continue
-        pairs = float(left.pairs[0, numbers[0]])
-        total += _sample_work(posed.problem, step, len(calls), pairs, opening.predicate in numbers)
+        first = places[numbers[0]]
+        every, still = float(left.documents[0, side.anchor]), first.documents
+        pairs = float(left.pairs[0, first.predicate])
+        if side.partner is not None:
+            every, still = pairs, first.pairs
+        gone = 1 - min(1.0, still / max(every, 1e-9))
+        total += _sample_work(posed.problem, side, len(calls), pairs, gone)
     return posed.costing.seconds(total)
 
 
-def _sample_work(problem: Problem, side: Side, calls: int, pairs: float, opens: bool) -> Work:
-    """Of one sample. pairs: all that there are; opens: the order begins with it, and one question is asked anyway."""
-    documents, vain = problem.documents[side.anchor], calls - opens
+def _sample_work(problem: Problem, side: Side, calls: int, pairs: float, gone: float) -> Work:
+    """What one sample asks in vain. pairs: all that there are; gone: the part of them, or of the texts, that the order
+    at hand does not ask about; of the rest, one question is asked anyway.
+    """
+    documents, vain = problem.documents[side.anchor], gone * calls + (1 - gone) * (calls - 1)
     document = documents.tokens + side.prompt.document
     if side.partner is None:
-        each = vain * side.prompt.question + (0.0 if opens else document)
-        return Work(fresh=side.prompt.head + TEXTS * each)
+        return Work(fresh=side.prompt.head + TEXTS * (gone * document + vain * side.prompt.question))
     suffix = problem.documents[side.partner].tokens + side.prompt.pair
-    partners = min(max(pairs / max(documents.distinct, 1.0), 1.0), PARTNERS)
-    anchors = PAIRS / partners * (document + calls * side.prompt.question)
+    partners = max(pairs / max(documents.distinct, 1.0), 1.0)
+    # An anchor that has more partners is computed again for the others.
+    again = 1.0 if partners > PARTNERS else gone
+    anchors = PAIRS / min(partners, PARTNERS) * again * (document + calls * side.prompt.question)
     return Work(fresh=side.prompt.head + anchors + PAIRS * vain * suffix)
 
 

@@ -1,0 +1,113 @@
+"""When a sample is worth its cost, and what it changes: plans of statements under statistics that are written down."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import duckdb
+import pytest
+from covey_planner.cost.statistics import CallKey, Pinned, Selectivity, TokenCount, hinted
+from covey_planner.ordering import doubt
+from covey_planner.ordering.doubt import range_of
+from covey_planner.plan import Planned, PlanOptions, plan
+from support.plan_reference import DOCUMENT_FIRST, MemoryCatalog
+
+ROWS = 50_000
+
+
+@pytest.fixture(scope="module")
+def catalog() -> MemoryCatalog:
+    connection = duckdb.connect()
+    for table in ("r", "m", "s"):
+        connection.execute(f"CREATE TABLE {table} (id INTEGER, k INTEGER, body VARCHAR)")
+    return MemoryCatalog(connection)
+
+
+def planned(catalog: MemoryCatalog, where: str, answers: dict[CallKey, Selectivity] | None = None) -> Planned:
+    counts = {"r": ROWS, "m": ROWS, "s": 20}
+    texts = {(t, "body"): TokenCount(n, n, 100 * n, 100 * n, 100.0, exact=True) for t, n in counts.items()}
+    statistics = Pinned(tables=counts, texts=texts, answers=answers or {})
+    options = PlanOptions(DOCUMENT_FIRST, encode=lambda text, _: list(text.encode())[::4], sampling=True)
+    return plan(f"SELECT r.id FROM r, m, s WHERE r.k = m.id AND {where}", catalog, options, (), statistics)
+
+
+def f(number: int, column: str = "r.body", hint: float | None = None) -> str:
+    option = "" if hint is None else f", {{'selectivity': {hint}}}"
+    return f"AI_FILTER('Q{number}?', {column}{option})"
+
+
+def j(number: int, one: str, other: str) -> str:
+    return f"AI_FILTER(PROMPT('Q{number}? {{0}} {{1}}', {one}, {other}))"
+
+
+def asked(found: Planned) -> list[list[str]]:
+    """The questions of each sample."""
+    return [[question.call for question in step.questions] for step in found.samples]
+
+
+def sampled(share: float) -> Selectivity:
+    return Selectivity(share, share, share, "sample", 128)
+
+
+def test_questions_on_either_side_of_a_join_are_both_in_doubt(catalog: MemoryCatalog) -> None:
+    found = planned(catalog, f"{f(1)} AND {f(2, 'm.body')}")
+    assert sorted(asked(found)) == sorted([[f(1)], [f(2, "m.body")]])
+    one, other = (step.questions[0].key for step in found.physical.steps)
+    assert one is not None
+    assert other is not None
+    right = found.doubt.verdict({one: sampled(0.05), other: sampled(0.9)})
+    wrong = found.doubt.verdict({one: sampled(0.9), other: sampled(0.05)})
+    assert not right.matters
+    assert right.best == right.given
+    assert wrong.matters
+    assert wrong.best < 0.7 * wrong.given
+
+
+def test_what_is_known_well_is_not_in_doubt(catalog: MemoryCatalog) -> None:
+    texts = {"r": ("r.body",), "m": ("m.body",)}
+    keys = [CallKey("Q1?\n{0}", texts["r"]), CallKey("Q2?\n{0}", texts["m"])]
+    known = {key: Selectivity(0.3, 0.295, 0.305, "remembered", 30_000) for key in keys}
+    assert not planned(catalog, f"{f(1)} AND {f(2, 'm.body')}", known).samples
+    half = planned(catalog, f"{f(1)} AND {f(2, 'm.body')}", {keys[0]: known[keys[0]]})
+    assert asked(half) == [[f(2, "m.body")]]
+
+
+@pytest.mark.parametrize("where", [f(1), j(1, "r.body", "s.body"), f"{f(1, 's.body')} AND {f(2, 's.body')}"])
+def test_one_order_or_few_texts_leave_no_doubt(catalog: MemoryCatalog, where: str) -> None:
+    assert not planned(catalog, where).samples
+
+
+def test_pairs_are_asked_about_once_texts_are_known(catalog: MemoryCatalog) -> None:
+    """A filter and linked pairs: only where the filter lets most texts pass, it matters how many pairs do."""
+    found = planned(catalog, f"{f(1, hint=0.1)} AND {j(2, 'r.body', 'm.body')}")
+    (filter_,) = found.doubt.keys
+    assert filter_.arguments == ("r.body",)
+    few, many = (found.doubt.further({filter_: sampled(share)}) for share in (0.02, 0.95))
+    assert not few
+    assert {key.arguments for key in many} == {("r.body", "m.body")}
+
+
+def test_hints_are_suspected_to_be_wrong_by_more_than_ten_times() -> None:
+    for wrong, right in ((0.05, 0.5), (0.5, 0.05), (0.9, 0.09), (0.09, 0.9)):
+        low, high = range_of(hinted(wrong))
+        assert low < right < high
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_any_two_shares_are_tried_at_all_combinations_of_their_ends(
+    catalog: MemoryCatalog, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    (posed,) = planned(catalog, f"{f(1)} AND {f(2, 'm.body')}").doubt.posed
+    keys = [CallKey(f"Q{number}", ("r.body",)) for number in range(count)]
+    tried: list[tuple[float, ...]] = []
+
+    def compare(_: doubt.Posed, shares: doubt.Shares) -> tuple[float, float]:
+        tried.append(tuple(shares[key].value for key in keys))
+        return 1.0, 1.0
+
+    monkeypatch.setattr(doubt.Posed, "compare", compare)
+    doubt._loss(posed, keys, {key: hinted(0.3) for key in keys})
+    for one, other in combinations(range(count), 2):
+        pairs = [(values[one], values[other]) for values in tried]
+        assert len(set(pairs)) == 4
+        assert {pairs.count(pair) for pair in set(pairs)} == {len(tried) // 4}
