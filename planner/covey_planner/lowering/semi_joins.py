@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from covey_planner.binding.asking_joins import asks_or_queries
 from covey_planner.language.render import render
 from covey_planner.logical import Attached
 
@@ -28,8 +27,8 @@ def attached_sql(join: Attached, write: Write, beside: Sequence[str] = ()) -> st
 
 
 def to_be_predicates(joins: Sequence[Attached]) -> list[Attached]:
-    """The joins that must not stay as they are written: those whose ON holds a call or a subquery."""
-    return [join for join in joins if join.kind != "LEFT" and asks_or_queries(join.on)]
+    """The joins that must not stay as they are written, as answers are looked up by subqueries beside them."""
+    return [join for join in joins if join.kind != "LEFT"]
 
 
 def in_place(join: exp.Expr, number: int) -> str:
