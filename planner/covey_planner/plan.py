@@ -14,7 +14,7 @@ from typing import Literal
 from sqlglot import exp
 
 from covey_planner.binding.bind import bind
-from covey_planner.binding.scope import Catalog, describe
+from covey_planner.binding.scope import Aside, Catalog, describe
 from covey_planner.cost.estimate import Encode, StepEstimate, estimate
 from covey_planner.cost.roofline import Pricing
 from covey_planner.cost.statistics import Counting
@@ -117,6 +117,7 @@ class _Once:
     def __init__(self, catalog: Catalog) -> None:
         self._columns = catalog.columns()
         self.describe = catalog.describe
+        self.describe_aside = catalog.describe_aside if isinstance(catalog, Aside) else catalog.describe
 
     def columns(self) -> Mapping[str, Mapping[str, str]]:
         """What the catalog said."""

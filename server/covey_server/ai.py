@@ -54,6 +54,14 @@ class CursorCatalog:
         self.guard.refuse_functions(tuple(tokenize(sql)))
         return self.database.describe(sql, self.cursor)
 
+    def describe_aside(self, sql: str) -> list[tuple[str, str]]:
+        """The same on another cursor, first: DuckDB ends a transaction in which a statement cannot be read."""
+        self.guard.refuse_functions(tuple(tokenize(sql)))
+        try:
+            return self.database.describe(sql)
+        except duckdb.CatalogException:
+            return self.database.describe(sql, self.cursor)
+
 
 @dataclass(frozen=True)
 class _Request:

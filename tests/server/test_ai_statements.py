@@ -197,14 +197,22 @@ def test_limit_and_exists_ask_no_more_than_they_need(client: dbapi.Connection) -
     inner = f"things t WHERE {PAIR} OR NOT {PAIR.replace('about', 'near')}"
     word = "SELECT n.id FROM notes n WHERE {} ORDER BY n.id"
     first, in_full = (
-        word.format(text)
-        for text in (f"EXISTS (SELECT 1 FROM {inner})", f"(SELECT sum(1) FROM {inner}) > 0")
+        word.format(text) for text in (f"EXISTS (SELECT 1 FROM {inner})", f"(SELECT sum(1) FROM {inner}) > 0")
     )
     settled = rows(client, first)
     assert settled == rows(client, in_full)
     assert _prompts(client, first) < _prompts(client, in_full) or not settled
     (plan,) = rows(client, f"EXPLAIN {first}")
     assert "until: each anchor's first match" in plan[1]
+
+
+def test_a_derived_table_that_reads_others_leaves_the_transaction_alone(client: dbapi.Connection) -> None:
+    """To find out that it reads others, the planner tries to read it alone; a failure would end the transaction."""
+    inner = "SELECT f.says FROM notes f WHERE f.id = n.id AND AI_FILTER(PROMPT('Is {0} like {1}?', n.says, f.says))"
+    run(client, "BEGIN")
+    rows(client, f"SELECT n.id, x.says FROM notes n, ({inner}) x")
+    assert rows(client, "SELECT 1") == [(1,)]
+    run(client, "COMMIT")
 
 
 def test_a_running_query_says_how_long_it_will_take(asked: ServerProcess, client: dbapi.Connection) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sqlglot import exp
 
@@ -25,6 +25,15 @@ class Catalog(Protocol):
         """Name and DuckDB type of each column of an AI-free query; raises with DuckDB's message where it has
         none.
         """
+        ...
+
+
+@runtime_checkable
+class Aside(Protocol):
+    """A catalog of a transaction, which a query that cannot be read would end."""
+
+    def describe_aside(self, sql: str) -> Sequence[tuple[str, str]]:
+        """As `describe`; a failure leaves the transaction as it is, but for tables that nobody else sees."""
         ...
 
 
@@ -162,6 +171,20 @@ def _distance(left: str, right: str) -> int:
         for j, b in enumerate(right, 1):
             previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (a != b))
     return row[-1]
+
+
+def is_readable(catalog: Catalog, sql: str) -> bool:
+    """Whether DuckDB can read an AI-free query as it stands."""
+    try:
+        if isinstance(catalog, Aside):
+            catalog.describe_aside(sql)
+        else:
+            catalog.describe(sql)
+    except PlanError:
+        raise
+    except Exception:
+        return False
+    return True
 
 
 def describe(catalog: Catalog, sql: str) -> Sequence[tuple[str, str]]:

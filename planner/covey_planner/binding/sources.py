@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from covey_planner.binding.asking_joins import Asking, Written, asking, check_columns, holds_call, reducible
 from covey_planner.binding.columns import qualify
-from covey_planner.binding.scope import Catalog, Columns, Relation, Scope, describe, position_of
+from covey_planner.binding.scope import Catalog, Columns, Relation, Scope, describe, is_readable, position_of
 from covey_planner.binding.volatile import shown, volatile
 from covey_planner.errors import BindError, Unsupported
 from covey_planner.language.parse import quote, site_null, site_number
@@ -74,11 +74,7 @@ def with_clause(ctes: Sequence[exp.CTE], rewrite: Callable[[exp.Expr], exp.Expr]
 def stands_alone(catalog: Catalog, ctes: Sequence[exp.CTE], table: exp.Expr) -> bool:
     """Whether a member of FROM can be read without others."""
     body = f"SELECT * FROM {render(without_calls(table), copy=False)}"
-    try:
-        describe(catalog, with_clause(ctes, without_calls, body) + body)
-    except BindError:
-        return False
-    return True
+    return is_readable(catalog, with_clause(ctes, without_calls, body) + body)
 
 
 class FromBinder:
@@ -316,16 +312,17 @@ class FromBinder:
 
     def _describe(self, before: list[str], text: str, shown: str) -> Columns:
         """Columns of a member that is no stored table: alone, or behind the members it may refer to."""
-        for members in ([text], [*before, text]):
-            body = f"SELECT {'*' if len(members) == 1 else shown} FROM {' CROSS JOIN '.join(members)}"
-            try:
-                found = describe(self._catalog, with_clause(self._ctes, without_calls, body) + body)
-            except BindError:
-                if len(members) > len(before):
-                    raise
-                continue
-            return {name.lower(): (name, kind) for name, kind in found}
-        raise AssertionError("one of the two forms returns or raises")
+        alone = self._with_ctes(f"SELECT * FROM {text}")
+        if not before or is_readable(self._catalog, alone):
+            found = describe(self._catalog, alone)
+        else:
+            found = describe(
+                self._catalog, self._with_ctes(f"SELECT {shown} FROM {' CROSS JOIN '.join([*before, text])}")
+            )
+        return {name.lower(): (name, kind) for name, kind in found}
+
+    def _with_ctes(self, body: str) -> str:
+        return with_clause(self._ctes, without_calls, body) + body
 
     def _table(self, node: exp.Table) -> tuple[str, Columns]:
         for key in (

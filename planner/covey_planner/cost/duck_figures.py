@@ -9,6 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -61,7 +62,10 @@ class DuckFigures:
         return self._outlines[sql]
 
     def _outlined(self, sql: str) -> Outline:
-        found = self.ask(f"EXPLAIN (FORMAT json) {sql}", sure=True)
+        explain = f"EXPLAIN (FORMAT json) {sql}"
+        if self.in_transaction:
+            self._try_aside(explain)
+        found = self.ask(explain, sure=True)
         nodes = list(_nodes(json.loads(found[0][1]))) if found else []
         scanned = sum(self._scanned(node) for node in nodes)
         most = max((_cardinality(node) for node in nodes), default=0.0)
@@ -70,6 +74,11 @@ class DuckFigures:
         if whole and _told(last, "Table"):
             return Outline(scanned, scanned, whole=True)
         return Outline(max(scanned, most), _cardinality(nodes[0]) if nodes else 0.0, whole=False)
+
+    def _try_aside(self, sql: str) -> None:
+        """Raise on another cursor what would abort the transaction, unless that lies in what it alone sees."""
+        with closing(self.cursor.cursor()) as aside, suppress(duckdb.CatalogException):
+            aside.sql(sql).fetchall()
 
     def _scanned(self, node: Mapping[str, Any]) -> float:
         table = _told(node, "Table").rpartition(".")[2].strip('"')
