@@ -315,3 +315,6 @@ SELECT AI_CLASSIFY(body, (SELECT list(name) FROM products)) FROM tickets
 
 SELECT COLUMNS(*) FROM tickets t SEMI JOIN products p ON AI_FILTER('a?', t.body) RIGHT JOIN products q ON q.id = t.id
 -> Unsupported: COLUMNS(…) over an ON of a SEMI join that asks, before a RIGHT or FULL join, is not supported: name the columns (line 1:58)
+
+SELECT t.id FROM tickets t, products p RIGHT JOIN products q ON AI_FILTER('a?', t.body)
+-> Unsupported: an AI call in an ON that reads 't', which stands before a comma, is not supported: join all members of FROM with JOIN (line 1:83)

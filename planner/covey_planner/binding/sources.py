@@ -24,6 +24,18 @@ from covey_planner.language.writing import WRITTEN
 from covey_planner.logical import Attached, Item, Source
 
 
+def _check_group(on: exp.Expr, before: Sequence[Relation]) -> None:
+    """Refuse an ON with AI calls that reads members before the last comma, as only DuckDB's lateral joins can."""
+    names = {relation.name for relation in before}
+    found = next((column for column in on.find_all(exp.Column) if column.table.lower() in names), None)
+    if found is not None:
+        raise Unsupported(
+            f"an AI call in an ON that reads {found.table!r}, which stands before a comma, is not supported: "
+            "join all members of FROM with JOIN",
+            position_of(found),
+        )
+
+
 @dataclass
 class FromClause:
     """What FROM gives: the scope, the source, the inner ON conditions that are to be filters, each with the scope of
@@ -147,6 +159,8 @@ class FromBinder:
         kind = side or (kind if kind in {"SEMI", "ANTI"} else "INNER")
         beside = frozenset(relation.key for relation in left[self._group[1] :])
         self._written.append(Written(join, kind, keys, beside))
+        if whole and on is not None and holds_call(on):
+            _check_group(on, left[: self._group[1]])
         if on is not None and (whole or kind != "INNER"):
             self._check_steady(on)
         if method in {"ASOF", "POSITIONAL"} or lateral:
