@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.hopper.pairs import Ints, covered_rows, fuse, in_row_order, levels_of
+from covey_engine.prefill.hopper.pairs import Ints, covered_rows, fuse, in_row_order, levels_of, without_rows
 
 WORTH = 5
 """Copied rows that a query row is worth which then needs one merge less."""
@@ -76,7 +76,7 @@ def pack_heads(own: Ints, contexts: Ints, rows: int, room: int, short: int) -> P
         replaced[inner] = True
         packed_own[mine] = True
         packed_own[tail_of[inner[carriers[carried]]]] = True
-        kept.append(_without(head, followers, rows))
+        kept.append(without_rows(head[None], covered_rows(followers, rows)))
     left = np.concatenate([*kept, second[~replaced]])
     own_pairs = fuse(_ordered(taken_own))
     return PackedHeads(packed_own, own_pairs, in_row_order(left), _ordered(taken_second), packer.source())
@@ -146,15 +146,6 @@ class _Packer:
 def _within(pairs: Ints, context: Ints) -> NDArray[np.bool_]:
     inside: NDArray[np.bool_] = (pairs[:, 0] >= context[0]) & (pairs[:, 0] < context[0] + context[1])
     return inside
-
-
-def _without(head: Ints, followers: Ints, rows: int) -> Ints:
-    """The head's context over the rows that no follower has."""
-    left = covered_rows(head[None], rows) & ~covered_rows(followers, rows)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], left, [False]]).astype(np.int8)))
-    runs = edges.reshape(-1, 2)
-    keys = np.broadcast_to(head[2:], runs.shape)
-    return np.column_stack([runs[:, 0], runs[:, 1] - runs[:, 0], keys])
 
 
 def _ordered(parts: list[Ints]) -> Ints:

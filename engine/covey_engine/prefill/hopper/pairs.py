@@ -58,12 +58,36 @@ def fuse(own: Ints) -> Ints:
     return fused
 
 
-def covered_rows(pairs: Ints, rows: int) -> NDArray[np.bool_]:
-    """Which of `rows` query rows any of the pairs has."""
+def depths(pairs: Ints, rows: int) -> Ints:
+    """How many of the pairs have each of `rows` query rows."""
     begins, ends = pairs[:, 0], pairs[:, 0] + pairs[:, 1]
     edges = np.bincount(begins, minlength=rows + 1) - np.bincount(ends, minlength=rows + 1)
-    covered: NDArray[np.bool_] = np.cumsum(edges[:-1]) > 0
+    return np.cumsum(edges[:-1])
+
+
+def covered_rows(pairs: Ints, rows: int) -> NDArray[np.bool_]:
+    """Which of `rows` query rows any of the pairs has."""
+    covered: NDArray[np.bool_] = depths(pairs, rows) > 0
     return covered
+
+
+def without_rows(contexts: Ints, gone: NDArray[np.bool_]) -> Ints:
+    """The contexts over the runs of their rows that are not gone, outer before inner by row; gone: bool [rows]."""
+    kept = np.concatenate([[0], np.cumsum(~gone)])
+    begins, ends = contexts[:, 0], contexts[:, 0] + contexts[:, 1]
+    left = kept[ends] - kept[begins]
+    parts = [contexts[left == contexts[:, 1]]]
+    for first, rows, address, keys in contexts[(left > 0) & (left < contexts[:, 1])].tolist():
+        edges = np.flatnonzero(
+            np.diff(np.concatenate([[True], gone[first : first + rows], [True]]).astype(np.int8))
+        )
+        runs = edges.reshape(-1, 2)
+        parts.append(
+            np.column_stack(
+                [first + runs[:, 0], runs[:, 1] - runs[:, 0], np.broadcast_to((address, keys), runs.shape)]
+            )
+        )
+    return in_row_order(np.concatenate(parts))
 
 
 def _absorb(own: Ints, contexts: Ints) -> tuple[Ints, Ints]:

@@ -20,9 +20,16 @@ from numpy.typing import NDArray
 
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.hopper.heads import pack_heads
-from covey_engine.prefill.hopper.pairs import Ints, covered_rows, in_row_order, levels_of, simplify
+from covey_engine.prefill.hopper.pairs import (
+    Ints,
+    covered_rows,
+    in_row_order,
+    levels_of,
+    simplify,
+    without_rows,
+)
 from covey_engine.prefill.hopper.placing import Placement, place_rows
-from covey_engine.prefill.hopper.tails import Tails, find_tails, is_light, tails_of, without_rows
+from covey_engine.prefill.hopper.tails import Tails, find_tails, is_light, tails_of
 
 Packed = NDArray[np.int32]
 

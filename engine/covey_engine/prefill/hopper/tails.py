@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.hopper.pairs import Ints, covered_rows, in_row_order, levels_of
+from covey_engine.prefill.hopper.pairs import Ints, covered_rows, depths, levels_of
 from covey_engine.prefill.kernels.tail import RANGES, SIZES
 from covey_engine.prefill.ranges import collapse
 
@@ -61,7 +61,7 @@ def is_light(contexts: Ints) -> NDArray[np.bool_]:
 
 def find_tails(short: Ints, contexts: Ints, others: Ints, rows: int) -> NDArray[np.bool_]:
     """Which of the short own pairs are tails of `contexts`: they see one to RANGES light ones and none of `others`."""
-    depth = _depth(contexts, rows)
+    depth = depths(contexts, rows)
     fit = (depth > 0) & (depth <= RANGES) & ~covered_rows(others, rows)
     fit &= ~covered_rows(contexts[~is_light(contexts)], rows)
     before = np.concatenate([[0], np.cumsum(fit)])
@@ -81,28 +81,3 @@ def tails_of(own: Ints, contexts: Ints) -> Tails:
     follows = (own[:-1, 0] + own[:-1, 1] == own[1:, 0]) & (ranges[:-1] == ranges[1:]).all(axis=(1, 2))
     groups = collapse(own[:, :2].copy(), follows, column=1)
     return Tails(groups, ranges[np.concatenate([[True], ~follows])])
-
-
-def without_rows(contexts: Ints, gone: NDArray[np.bool_]) -> Ints:
-    """The contexts over the runs of their rows that are not gone, outer before inner by row; gone: bool [rows]."""
-    kept = np.concatenate([[0], np.cumsum(~gone)])
-    begins, ends = contexts[:, 0], contexts[:, 0] + contexts[:, 1]
-    left = kept[ends] - kept[begins]
-    parts = [contexts[left == contexts[:, 1]]]
-    for first, rows, address, keys in contexts[(left > 0) & (left < contexts[:, 1])].tolist():
-        edges = np.flatnonzero(
-            np.diff(np.concatenate([[True], gone[first : first + rows], [True]]).astype(np.int8))
-        )
-        runs = edges.reshape(-1, 2)
-        parts.append(
-            np.column_stack(
-                [first + runs[:, 0], runs[:, 1] - runs[:, 0], np.broadcast_to((address, keys), runs.shape)]
-            )
-        )
-    return in_row_order(np.concatenate(parts))
-
-
-def _depth(contexts: Ints, rows: int) -> Ints:
-    begins = np.bincount(contexts[:, 0], minlength=rows + 1)
-    ends = np.bincount(contexts[:, 0] + contexts[:, 1], minlength=rows + 1)
-    return np.cumsum(begins - ends)[:-1]

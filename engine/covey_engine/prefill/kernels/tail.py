@@ -19,8 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-REACH = 32
-"""A segment may be one row longer than this."""
+from covey_engine.prefill.kernels.suffix import REACH
 
 KEYS = 32
 """Keys of a step through a range: with more, fewer programs fit a multiprocessor, which was slower."""
