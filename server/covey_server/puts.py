@@ -32,7 +32,7 @@ def put(flight: FlightSql, call: Call, packed: bytes, upload: Upload) -> list[by
                 return [_count(0)]
             return [_count(_finish(flight.run_prepared(call, held, rows)))]
         case sql.CommandStatementUpdate():
-            checked = flight.core.guard.check(command.query)
+            checked = flight.check(call, command.query)
             return [_count(_finish(flight.run(call, checked, transaction_of(command))))]
         case sql.CommandStatementSubstraitPlan():
             checked = flight.check_plan(call, command.plan)

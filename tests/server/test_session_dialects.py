@@ -101,3 +101,23 @@ def test_ai_calls_need_a_model(connect) -> None:
     connection = connect(conn_kwargs={HEADER: "bigquery"}, autocommit=True)
     with pytest.raises(dbapi.ProgrammingError, match="runs without a model"):
         rows(connection, "SELECT name FROM animals WHERE AI.IF(('is it ', name))")
+
+
+def test_updates_are_in_the_sessions_dialect(connect) -> None:
+    connection = connect(conn_kwargs={HEADER: "bigquery"}, autocommit=True)
+
+    def update(sql: str) -> int:
+        """Send a statement as an update, not as a query."""
+        with connection.cursor() as cursor:
+            cursor.adbc_statement.set_sql_query(sql)
+            return cursor.adbc_statement.execute_update()
+
+    update("CREATE TABLE updated (id INT64, tags ARRAY<STRING>)")
+    assert update("INSERT INTO updated (id, tags) VALUES (1, ['a', \"b\"]), (2, [])") == 2
+    update("SET ai_dialect = 'snowflake'")
+    assert update("UPDATE updated SET id = IFF(id > 1, 20, 10)") == 2
+    update("SET ai_dialect = 'duckdb'")
+    with pytest.raises(dbapi.ProgrammingError, match="iff"):
+        update("UPDATE updated SET id = IFF(id > 1, 2, 1)")
+    assert rows(connection, "SELECT list(id ORDER BY id) FROM updated") == [([10, 20],)]
+    update("DROP TABLE updated")
