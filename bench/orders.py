@@ -165,8 +165,6 @@ class _World:
         numbers = self._column(call, anchors)[1].numbers
         if partners:
             numbers = numbers[:, None] + self._column(call, partners)[1].numbers
-        if call.kind == "label":
-            return self._exact.answers.__class__({0: 1 / len(call.labels)}, 99, False).true(0, numbers)
         return self._exact.answers.true(question_number(text), numbers)
 
     def _apply(self, number: int, unit: Unit) -> None:

@@ -28,7 +28,7 @@ from covey_planner.cost.stored import StoredStatistics
 from covey_planner.plan import Planned
 from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
-from shapes import _name, _table
+from shapes.tables import names, table
 from support.byte_tokenizer import byte_tokenizer
 from support.hand_plans import rows as fetch
 from support.hand_plans import start
@@ -38,10 +38,10 @@ from planner import Bench, Known
 
 TABLES = "\n".join(
     (
-        _table("docs", 2_400, 50, 90, ", CAST(hash(i + 7) % 2100 AS INTEGER) AS author"),
-        _table("authors", 2_100, 40, 80),
-        _name("aspects", 8, 5, 9),
-        _name("genres", 8, 5, 9),
+        table("docs", 2_400, 50, 90, ", CAST(hash(i + 7) % 2100 AS INTEGER) AS author"),
+        table("authors", 2_100, 40, 80),
+        names("aspects", 8, 5, 9),
+        names("genres", 8, 5, 9),
     )
 )
 WRONG: Mapping[str, tuple[tuple[float, float], ...]] = {

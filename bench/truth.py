@@ -1,12 +1,13 @@
 """Answers drawn at random that stay the same whatever the order, and an engine that gives them: the real scheduler over
-the fake runner, whose chunks are checked and whose yes and no are replaced.
+the fake runner, whose chunks are checked and whose yes, no and labels are replaced.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from covey_engine.prefill import api
@@ -53,6 +54,12 @@ class Answers:
             own = np.where(chosen < 0.7, common, own)
         return own < self.shares[question]
 
+    def label(self, question: int, texts: Numbers, labels: int) -> NDArray[np.int64]:
+        """The number of the label: one of the first two where the question is true, else one of the others."""
+        drawn = _uniform(texts, 1_000 * self.seed + 500 + question)
+        among = np.where(self.true(question, texts), drawn * 2, 2 + drawn * (labels - 2))
+        return among.astype(np.int64)
+
 
 def _uniform(numbers: Numbers, seed: int) -> NDArray[np.float64]:
     with np.errstate(over="ignore"):
@@ -86,7 +93,7 @@ class TruthEngine:
         done = Done()
         while scheduler.running:
             for report in scheduler.finish_empty():
-                done.take(report.answers, report.figures)
+                done.take(_labelled(report.answers, truths), report.figures)
             chunk = scheduler.schedule()
             if chunk is None:
                 break
@@ -96,21 +103,19 @@ class TruthEngine:
             for batch, rows in zip(flight.batches, flight.answers, strict=True):
                 truth = truths[batch.job.prepared.ask + batch.ask]
                 readout = batch.job.asks[batch.ask].readout
-                if truth is not None and isinstance(readout, api.YesNo):
+                if isinstance(readout, api.YesNo):
                     tokens = list(flight.head.tokens)
                     signs = np.where(truth[batch.items], 1.0, -1.0)
                     logits[np.ix_(rows, [tokens.index(token) for token in readout.yes])] = signs[:, None]
                     logits[np.ix_(rows, [tokens.index(token) for token in readout.no])] = -signs[:, None]
             for report in scheduler.settle(logits):
-                done.take(report.answers, report.figures)
+                done.take(_labelled(report.answers, truths), report.figures)
             scheduler.check()
         assert scheduler.arena.free == scheduler.arena.total
         return done
 
-    def _truth(self, order: api.WorkOrder, ask: api.Ask) -> NDArray[np.bool_] | None:
-        """The answer to an ask for each item of an order; None where it is no yes or no."""
-        if not isinstance(ask.readout, api.YesNo):
-            return None
+    def _truth(self, order: api.WorkOrder, ask: api.Ask) -> NDArray[Any]:
+        """The answer to an ask for each item of an order: yes or no, or the number of a label."""
         tokens = [
             t for part in (*order.prefix, *ask.suffix) if isinstance(part, api.Literal) for t in part.tokens
         ]
@@ -122,6 +127,8 @@ class TruthEngine:
                 texts = (texts[:, None] + partners[None, :]).reshape(-1)
             else:
                 texts = np.repeat(texts, np.diff(order.pairs.offsets)) + partners[order.pairs.indices]
+        if isinstance(ask.readout, api.Labels):
+            return self.answers.label(question, texts, len(ask.readout.labels))
         return self.answers.true(question, texts)
 
     def _texts(self, arguments: tuple[api.Argument, ...]) -> Numbers:
@@ -136,6 +143,18 @@ class TruthEngine:
                 found.append(known)
             total += np.array(found, np.uint64)
         return total
+
+
+def _labelled(answers: tuple[api.Answers, ...], truths: Sequence[NDArray[Any]]) -> tuple[api.Answers, ...]:
+    """The same answers, with the score of the true label above the others'."""
+    found = []
+    for each in answers:
+        if each.values.ndim == 2:
+            values = np.zeros_like(each.values)
+            values[np.arange(len(values)), truths[each.ask][each.items]] = 1.0
+            each = replace(each, values=values)
+        found.append(each)
+    return tuple(found)
 
 
 class Done:
