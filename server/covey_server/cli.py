@@ -6,12 +6,10 @@ import argparse
 import asyncio
 import logging
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Literal, cast
 
 import uvloop
@@ -26,6 +24,7 @@ from covey_server.errors import StartupError
 from covey_server.guard import Guard
 from covey_server.query import AiSide
 from covey_server.server import Server
+from covey_server.stopping import Stops
 
 if TYPE_CHECKING:
     from covey_engine.prefill.process.client import EngineClient
@@ -34,7 +33,6 @@ USER_ERROR = 2
 """Exit code where something given is wrong."""
 
 _FRAMES = 5_000
-_STOPS = (signal.SIGTERM, signal.SIGINT)
 _EXPECTED = (StartupError, StorageError, EngineError, PlanError)
 
 
@@ -45,7 +43,7 @@ def serve(argv: Sequence[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format="covey: %(levelname)s: %(message)s", stream=sys.stderr)
     try:
         config = load_config(argv)
-        with _signals_unwind(), ExitStack() as stack:
+        with Stops() as stops, ExitStack() as stack:
             files = None if config.model == NO_MODEL else resolve_model(config.model)
             # The worker loads the model while the database opens.
             engine = None if files is None else _engine(config, files)
@@ -62,7 +60,7 @@ def serve(argv: Sequence[str]) -> int:
             ai = None
             if engine is not None and files is not None:
                 ai = _ai_side(config, files, engine, database, guard, stack)
-            ended = uvloop.run(_run(lambda: Server(config, database, guard, ai), config, engine))
+            ended = uvloop.run(_run(lambda: Server(config, database, guard, ai), config, engine, stops))
     except _EXPECTED as error:
         print(f"covey: {error}", file=sys.stderr)
         return USER_ERROR
@@ -90,28 +88,21 @@ def model(argv: Sequence[str]) -> int:
     return 0
 
 
-@contextmanager
-def _signals_unwind() -> Iterator[None]:
-    """While the block runs, SIGTERM and SIGINT leave it as an exit would; event loops see to themselves."""
-
-    def leave(_number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(0)
-
-    before = {number: signal.signal(number, leave) for number in _STOPS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-async def _run(make: Callable[[], Server], config: ServerConfig, engine: EngineClient | None) -> bool:
+async def _run(
+    make: Callable[[], Server], config: ServerConfig, engine: EngineClient | None, stops: Stops
+) -> bool:
     """Bind, wait for the model, serve until a signal comes, stop; whether everything ended by itself."""
     server = make()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in _STOPS:
-        loop.add_signal_handler(number, stopping.set)
+    with stops.told(lambda: loop.call_soon_threadsafe(stopping.set)):
+        return await _serving(server, config, engine, stopping)
+
+
+async def _serving(
+    server: Server, config: ServerConfig, engine: EngineClient | None, stopping: asyncio.Event
+) -> bool:
+    """The above, until `stopping` is set."""
     try:
         port = server.bind()
         about = "no model"

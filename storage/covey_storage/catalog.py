@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,6 +12,7 @@ import duckdb
 
 from covey_storage.data_files import data_tables, load, reason
 from covey_storage.errors import Locked, NotFound, StorageError
+from covey_storage.temporary import TemporaryFolder
 
 
 class Database:
@@ -23,7 +22,9 @@ class Database:
     loaded. Every method may be called from any thread; a cursor belongs to one thread at a time.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path | None, spill: Path | None) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, path: Path | None, spill: TemporaryFolder | None
+    ) -> None:
         self.path = path
         self._connection = connection
         self._spill = spill
@@ -44,12 +45,12 @@ class Database:
         one line each.
         """
         tables = data_tables([Path(source).expanduser() for source in data])
-        connection = _connect(path)
         # A file's spill folder lies beside it.
-        spill = Path(tempfile.mkdtemp(prefix="covey-spill-")) if path is None else None
+        spill = TemporaryFolder("spill") if path is None else None
+        connection = _connect(path)
         database = Database(connection, path, spill)
         try:
-            _configure(connection, path, memory_limit, threads, spill)
+            _configure(connection, path, memory_limit, threads, None if spill is None else spill.path)
             for name, file in tables.items():
                 load(connection, name, file)
             connection.execute("SET enable_external_access = false")
@@ -105,7 +106,7 @@ class Database:
             # DuckDB refuses to close a connection that is busy.
             self._connection.close()
         if self._spill is not None:
-            shutil.rmtree(self._spill, ignore_errors=True)
+            self._spill.close()
 
 
 def _connect(path: Path | None) -> duckdb.DuckDBPyConnection:

@@ -10,7 +10,6 @@ import hashlib
 import logging
 import re
 import shutil
-import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -27,6 +26,7 @@ from covey_storage.catalog import Database
 from covey_storage.data_files import quoted, reason
 from covey_storage.errors import Damaged, NotFound, StorageError
 from covey_storage.numbers import numbers
+from covey_storage.temporary import TemporaryFolder
 from covey_storage.tokenizer import Tokenizer
 from covey_storage.tokens import KEY, TokenColumn, TokenColumnWriter
 
@@ -89,8 +89,11 @@ class TokenLibrary:
     """
 
     def __init__(self, root: Path | None, tokenizer: Tokenizer, database: Database) -> None:
-        self._temporary = root is None
-        self.root = Path(tempfile.mkdtemp(prefix="covey-tokens-")) if root is None else root
+        self._temporary: TemporaryFolder | None = None
+        if root is None:
+            self._temporary = TemporaryFolder("tokens")
+            root = self._temporary.path
+        self.root = root
         self.tokenizer = tokenizer
         self._database = database
         self._lock = threading.Lock()
@@ -153,7 +156,10 @@ class TokenLibrary:
         """Remove what belongs to running queries, and the root if it was a temporary one."""
         for scratch in list(self._scratches.values()):
             scratch.close()
-        shutil.rmtree(self.root if self._temporary else self._scratch_root, ignore_errors=True)
+        if self._temporary is None:
+            shutil.rmtree(self._scratch_root, ignore_errors=True)
+        else:
+            self._temporary.close()
 
     @property
     def _scratch_root(self) -> Path:
@@ -185,11 +191,11 @@ class TokenLibrary:
     def _open(self, folder: Path) -> _Store:
         """The store in a folder; one that is damaged is begun anew: its texts are all in the tables."""
         try:
-            return _Store(folder, self.tokenizer, durable=not self._temporary)
+            return _Store(folder, self.tokenizer, durable=self._temporary is None)
         except Damaged as error:
             _log.warning("%s; it is built again", error)
             shutil.rmtree(folder)
-            return _Store(folder, self.tokenizer, durable=not self._temporary)
+            return _Store(folder, self.tokenizer, durable=self._temporary is None)
 
 
 class ScratchColumn:

