@@ -68,6 +68,7 @@ def tiny(rng: np.random.Generator) -> Packed:
 
 SHAPES: dict[str, Callable[[np.random.Generator], Packed]] = {"tiny": tiny}
 if GPU:
+    MODELS["qwen3, small chunks recorded"] = MODELS["qwen3"]
     SHAPES |= {
         "fan_out": small_models.fan_out,
         "split_document": small_models.split_document,
@@ -79,6 +80,7 @@ if GPU:
 def open_small(folder: Path, **settings: Any) -> HopperRunner:
     config = EngineConfig(str(folder), arena_bytes=1 << 24, chunk_tokens=1024, **settings)
     runner = open_runner(config, kernels.backend())
+    runner.records = False
     runner.set_answer_tokens(tuple(range(VOCABULARY)))
     return runner
 
@@ -88,11 +90,13 @@ def pair(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[HopperRunner, Any]:
     architecture, settings = MODELS[request.param]
-    folder = tmp_path_factory.mktemp(request.param)
+    folder = tmp_path_factory.mktemp(architecture)
     model = make_model(
         folder, architecture, initializer_range=0.08, num_hidden_layers=3 if GPU else 2, **settings
     )
-    return open_small(folder, dtype="bfloat16"), model
+    runner = open_small(folder, dtype="bfloat16")
+    runner.records = "recorded" in request.param
+    return runner, model
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -103,6 +107,16 @@ def test_logits_equal_a_full_forward(pair: tuple[HopperRunner, Any], shape: str)
     found = deviation(run_all(runner, packed), oracle)
     print(f"{runner.info.architecture} {shape}: deviation {found:.4f}")
     assert found < BF16_TOLERANCE
+
+
+def test_small_chunks_padded_to_a_size_equal_a_full_forward(pair: tuple[HopperRunner, Any]) -> None:
+    runner, model = pair
+    packed = tiny(np.random.default_rng(10))
+    recording, runner.records = runner.records, True
+    found = run_all(runner, packed)
+    runner.records = recording
+    oracle = oracle_logits(model, [prompt for _, prompts in packed for prompt in prompts])
+    assert deviation(found, oracle) < BF16_TOLERANCE
 
 
 def asked_twice(rng: np.random.Generator) -> Packed:
@@ -377,3 +391,21 @@ def test_chunkings_differ_by_rounding_alone(wide: tuple[Path, Path, Any], precis
         f"{runner.info.architecture} {precision.title}: {error:.4f} apart, {flips:.1%} of {len(alone)} flip"
     )
     assert error < (2e-2 if precision is Precision.BF16 else 2e-1)
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("precision", Precision)
+def test_recorded_passes_differ_by_rounding_alone(wide: tuple[Path, Path, Any], precision: Precision) -> None:
+    """The first pass of a size is computed, the later ones are replays of what it recorded."""
+    _, runner = open_wide(wide, precision)
+    kinds = (small_models.fan_out, small_models.deep_paths, small_models.random_forest)
+    for packed in (kind(np.random.default_rng(11)) for kind in kinds):
+        computed = run_all(runner, packed)
+        runner.records = True
+        first, second = run_all(runner, packed), run_all(runner, packed)
+        runner.records = False
+        assert np.array_equal(first, second)
+        error = relative(first, computed)
+        print(f"{runner.info.architecture} {precision.title}: {error:.4f} apart")
+        assert error < (2e-2 if precision is Precision.BF16 else 2e-1)

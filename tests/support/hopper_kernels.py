@@ -32,6 +32,8 @@ def plain_attention(queries: Tensor, keys: Tensor, values: Tensor, ranges: Range
     starts = ranges.query_start[:-1].tolist(), ranges.key_start[:-1].tolist()
     lengths = ranges.query_length.tolist(), ranges.key_length.tolist()
     for q0, k0, n, m in zip(*starts, *lengths, strict=True):
+        if not n:
+            continue
         repeat = heads // keys.shape[1]
         q = queries[q0 : q0 + n].float().transpose(0, 1)
         k, v = (x[k0 : k0 + m].float().repeat_interleave(repeat, 1).transpose(0, 1) for x in (keys, values))

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey_engine.prefill.chunk import Chunk
+from covey_engine.prefill.hopper.answers import answers_in, last_rows, spans_of
 from covey_engine.prefill.hopper.heads import pack_heads
 from covey_engine.prefill.hopper.pairs import (
     Ints,
@@ -109,7 +110,7 @@ def plan_chunk(chunk: Chunk, room: int, width: int) -> ChunkPlan:
     assert int(segments[:, 1].sum()) == len(chunk), "segments do not cover the chunk"
     own, contexts = simplify(segments, chunk.contexts)
     answers = chunk.answers.astype(np.int64)
-    spans = _spans(answers, own, contexts)
+    spans = spans_of(answers, own, contexts)
     rows, waiting = len(chunk), _held_out(chunk, own, contexts)
     heads = pack_heads(own, contexts[~waiting], rows, room, SHORT)
     in_arena = in_row_order(np.concatenate([heads.contexts, contexts[waiting]]))
@@ -194,17 +195,6 @@ def _paint(target: Packed, pairs: Ints, values: Ints) -> None:
     target[rows + np.arange(len(rows))] = np.repeat(values, pairs[:, 1])
 
 
-def _spans(answers: Ints, own: Ints, contexts: Ints) -> Packed:
-    levels = levels_of(contexts)
-    spans = np.zeros((len(answers), 1 + len(levels), 2), np.int32)
-    narrowed = _last_rows(own, answers)
-    spans[:, 0] = narrowed[:, 2:]
-    for index, pairs in enumerate(levels):
-        holder, inside = _holders(pairs, answers)
-        spans[inside, 1 + index] = pairs[holder[inside], 2:]
-    return spans
-
-
 def _answer_plan(answers: Ints, owners: tuple[Call, ...], levels: list[Call], width: int) -> AttentionPlan:
     """Owners become one query each; a level's pairs keep the answers among their rows."""
     calls = []
@@ -212,26 +202,6 @@ def _answer_plan(answers: Ints, owners: tuple[Call, ...], levels: list[Call], wi
         parts = [owner.pairs for owner in owners if (owner.keys is Keys.PACKED) == (keys is Keys.PACKED)]
         pairs = np.concatenate(parts)
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
-        calls.append(Call(_last_rows(pairs, answers), keys, causal=False))
-    for level in levels:
-        begin = np.searchsorted(answers, level.pairs[:, 0])
-        end = np.searchsorted(answers, level.pairs[:, 0] + level.pairs[:, 1])
-        narrowed = np.column_stack([begin, end - begin, level.pairs[:, 2:]])
-        calls.append(Call(narrowed[end > begin], level.keys, causal=False))
+        calls.append(Call(last_rows(pairs, answers), keys, causal=False))
+    calls.extend(Call(answers_in(level.pairs, answers), level.keys, causal=False) for level in levels)
     return _plan(calls, len(answers), width)
-
-
-def _last_rows(own: Ints, answers: Ints) -> Ints:
-    """One pair an answer, numbered by answer, with the keys that its row sees of its own pair."""
-    holder, inside = _holders(own, answers)
-    number, holder, row = np.flatnonzero(inside), holder[inside], answers[inside]
-    hidden = own[holder, 0] + own[holder, 1] - 1 - row
-    return np.column_stack([number, np.ones_like(number), own[holder, 2], own[holder, 3] - hidden])
-
-
-def _holders(pairs: Ints, rows: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-    """For each row the pair that could hold its query, and whether it does; pairs ascend and are disjoint."""
-    if not len(pairs):
-        return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
-    holder = np.searchsorted(pairs[:, 0], rows, "right") - 1
-    return holder, (holder >= 0) & (rows < pairs[holder, 0] + pairs[holder, 1])

@@ -1,7 +1,7 @@
 """Chunks go in, logits of the answer tokens come out, from one Hopper GPU; never decides what runs when.
 
 `launch` plans, copies and enqueues a chunk and returns at once; its `Pending.result` waits. Two chunks may be
-in flight: the second is staged while the first runs.
+in flight: the second is staged while the first runs. Small chunks are replays of recorded launches (`small`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
 from covey_engine.prefill.hopper.batch import stage
 from covey_engine.prefill.hopper.forward import Decoder, DeviceArena
 from covey_engine.prefill.hopper.plan import plan_chunk
-from covey_engine.prefill.hopper.sizes import chunk_rows, compile_linears, first_chunks, padded_rows
+from covey_engine.prefill.hopper.sizes import (
+    chunk_rows,
+    compile_linears,
+    first_chunks,
+    padded_rows,
+    small_chunks,
+)
+from covey_engine.prefill.hopper.small import Size, SmallPass, plan_small
 from covey_engine.prefill.hopper.staging import StagingSlot
 from covey_engine.prefill.hopper.weights import Weights, choose_precision, load_weights, open_checkpoint
 from covey_engine.prefill.hopper.workspace import Workspace
@@ -40,6 +47,9 @@ RESERVE_BYTES = 2 << 30
 
 IN_FLIGHT = 2
 """Chunks launched and not yet collected."""
+
+SPARE = 1
+"""Arena tokens behind the last one, where rows that only pad a chunk are written."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +113,9 @@ def _allocate_arena(shape: ModelShape, device: torch.device, wanted: int, rows: 
             f"the KV arena needs at least {rows * per_token / 1e9:.1f} GB for one chunk of {rows} tokens, "
             f"and {max(available, 0) / 1e9:.1f} GB are available: lower chunk_tokens or use a smaller model"
         )
-    size = (shape.layers, 2, tokens, shape.kv_heads, shape.head_dim)
+    size = (shape.layers, 2, tokens + SPARE, shape.kv_heads, shape.head_dim)
     cache = torch.zeros(size, dtype=torch.bfloat16, device=device)
-    return DeviceArena(cache, torch.zeros(tokens, dtype=torch.uint8, device=device))
+    return DeviceArena(cache, torch.zeros(tokens + SPARE, dtype=torch.uint8, device=device))
 
 
 def _out_of_memory(purpose: str) -> OutOfDeviceMemory:
@@ -161,7 +171,10 @@ def _ascending(chunk: Chunk) -> tuple[Chunk, NDArray[np.intp] | None]:
 
 
 class HopperRunner:
-    """A model on one Hopper GPU with its KV arena."""
+    """A model on one Hopper GPU with its KV arena.
+
+    records: whether small chunks go through recorded launches; may be changed between chunks.
+    """
 
     def __init__(
         self,
@@ -186,6 +199,8 @@ class HopperRunner:
         self._head = CutHead.of(weights.head, ())
         self._staging = [StagingSlot(backend.device, 8 * rows) for _ in range(IN_FLIGHT)]
         self._next = 0
+        self._small: dict[Size, SmallPass] = {}
+        self.records = True
         self._load_seconds = 0.0
 
     def with_weights(self, weights: Weights) -> HopperRunner:
@@ -199,7 +214,12 @@ class HopperRunner:
         if self.weights.precision is Precision.BLOCK:
             compile_linears(self.weights, self._workspace, self._rows)
         self.set_answer_tokens((0,))
-        for chunk in first_chunks(min(self._rows, self.arena_tokens - 1)):
+        most = min(self._rows, self.arena_tokens - 1)
+        self.records = False
+        for chunk in first_chunks(most):
+            self.run(chunk)
+        self.records = True
+        for chunk in small_chunks(most):
             self.run(chunk)
 
     def loaded_in(self, seconds: float) -> None:
@@ -230,7 +250,7 @@ class HopperRunner:
     @property
     def arena_tokens(self) -> int:
         """Token positions of the KV arena."""
-        return len(self._arena.flags)
+        return len(self._arena.flags) - SPARE
 
     def set_answer_tokens(self, ids: tuple[int, ...], normalizer: bool = False) -> None:
         """Cut the output head to these token ids; logits come in this order.
@@ -247,19 +267,34 @@ class HopperRunner:
         """Enqueue one forward pass and return. Raises EngineError for a token outside the vocabulary."""
         self._check(chunk)
         chunk, order = _ascending(chunk)
-        plan, staging = plan_chunk(chunk, self._room, MERGED), self._staging[self._next]
-        self._next = (self._next + 1) % IN_FLIGHT
         try:
             with torch.inference_mode():
                 began = self._event()
-                batch = stage(chunk, plan, self._pad(max(len(chunk.answers), 1)), staging)
-                logits = self._mark(self._head.logits(self._decoder.forward(batch)), batch.spans)
+                hidden, spans = self._forward(chunk)
+                logits = self._mark(self._head.logits(hidden), spans)
                 received = torch.empty(logits.shape, dtype=torch.float32, pin_memory=self._on_gpu)
                 received.copy_(logits, non_blocking=True)
                 ended = self._event()
         except torch.cuda.OutOfMemoryError as error:
             raise _out_of_memory(f"for a chunk of {len(chunk)} tokens") from error
         return Pending(received, order, began, ended)
+
+    def _forward(self, chunk: Chunk) -> tuple[Tensor, Tensor]:
+        """Hidden states [answers, hidden] and the arena ranges that the answers read."""
+        small = plan_small(chunk, padded_rows(self._rows)) if self.records else None
+        if small is not None:
+            size, planned = small
+            return self._pass_of(size).forward(chunk, planned)
+        plan, staging = plan_chunk(chunk, self._room, MERGED), self._staging[self._next]
+        self._next = (self._next + 1) % IN_FLIGHT
+        batch = stage(chunk, plan, self._pad(max(len(chunk.answers), 1)), staging)
+        return self._decoder.forward(batch), batch.spans
+
+    def _pass_of(self, size: Size) -> SmallPass:
+        if size not in self._small:
+            reach = self.weights.shape.context_length
+            self._small[size] = SmallPass(size, self._decoder, self.arena_tokens, reach, self._device)
+        return self._small[size]
 
     def _check(self, chunk: Chunk) -> None:
         assert 0 < len(chunk) <= self._rows, f"a chunk of {len(chunk)} tokens, not 1..{self._rows}"

@@ -75,6 +75,13 @@ def first_chunks(most: int) -> Iterator[Chunk]:
         yield _suffixes(2, HEAD_ROWS // 2, _HEAD)
 
 
+def small_chunks(most: int) -> Iterator[Chunk]:
+    """A chunk of each small size that fits into `most` rows, under a head: the shape of most queries over few rows."""
+    for rows in SMALL:
+        if rows + _HEAD < most:
+            yield _suffixes(max(1, rows // 16), 16, _HEAD)
+
+
 def _suffixes(count: int, length: int, keys: int) -> Chunk:
     rows = count * length
     row = np.arange(rows)

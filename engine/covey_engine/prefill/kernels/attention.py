@@ -48,20 +48,27 @@ class Attention(Protocol):
 
 
 def flash_attention() -> Attention:
-    """The attention kernel for this machine. Raises EngineError where none is installed."""
-    try:
-        importlib.import_module("fa3_fwd._C")
-    except ImportError as error:
-        raise EngineError(
-            f"backend 'hopper' needs the package fa3-fwd (pip install 'covey[hopper]'): {error}"
-        ) from error
-    return FlashAttention3()
+    """The attention kernel for this machine: FlashAttention 3, else 4. Raises EngineError where neither is there."""
+    missing = []
+    for kernel in (FlashAttention3, FlashAttention4):
+        try:
+            return kernel()
+        except ImportError as error:
+            missing.append(str(error))
+    raise EngineError(
+        "backend 'hopper' needs the package fa3-fwd or flash-attn-4 "
+        f"(pip install 'covey[hopper]'): {'; '.join(missing)}"
+    )
 
 
 class FlashAttention3:
-    """FlashAttention 3, forward only; one split, so that the same call gives the same bits."""
+    """FlashAttention 3, forward only; one split, so that the same call gives the same bits.
+
+    Raises ImportError where the package fa3-fwd is not installed.
+    """
 
     def __init__(self) -> None:
+        importlib.import_module("fa3_fwd._C")
         self._forward = torch.ops.fa3_fwd.fwd
 
     def __call__(self, queries: Tensor, keys: Tensor, values: Tensor, ranges: Ranges, out: Tensor) -> Tensor:
@@ -101,5 +108,35 @@ class FlashAttention3:
             1,  # splits
             None,  # pack query heads: let the kernel choose
             0,  # multiprocessors left free
+        )
+        return result[1]  # type: ignore[no-any-return]
+
+
+class FlashAttention4:
+    """FlashAttention 4, written in CuTe; it compiles a kernel for each kind of call, seconds each, at the first.
+
+    Raises ImportError where the package flash-attn-4 is not installed.
+    """
+
+    def __init__(self) -> None:
+        self._forward = importlib.import_module("flash_attn.cute.interface")._flash_attn_fwd
+
+    def __call__(self, queries: Tensor, keys: Tensor, values: Tensor, ranges: Ranges, out: Tensor) -> Tensor:
+        """As Attention says."""
+        result = self._forward(
+            queries,
+            keys,
+            values,
+            cu_seqlens_q=ranges.query_start,
+            cu_seqlens_k=ranges.key_start,
+            seqused_q=ranges.query_length,
+            seqused_k=ranges.key_length,
+            max_seqlen_q=ranges.longest_query,
+            max_seqlen_k=ranges.longest_key,
+            softmax_scale=queries.shape[-1] ** -0.5,
+            causal=ranges.causal,
+            num_splits=1,
+            return_lse=True,
+            out=out,
         )
         return result[1]  # type: ignore[no-any-return]
