@@ -14,8 +14,8 @@ import torch
 from covey_engine.prefill.hopper.batch import Batch, DeviceCall, DevicePlan
 from covey_engine.prefill.hopper.forward import Decoder
 from covey_engine.prefill.hopper.plan import Keys
-from covey_engine.prefill.hopper.sizes import SMALL, small_chunks
-from covey_engine.prefill.hopper.small import LEVELS, Size, SmallPass, plan_small
+from covey_engine.prefill.hopper.sizes import small_chunks
+from covey_engine.prefill.hopper.small import LEVELS, ROWS, Size, SmallPass, plan_small
 from covey_engine.prefill.kernels.merge import MERGED
 from support.hand_packing import HandPacker
 from support.replayed_plans import ascending, forests, said
@@ -96,7 +96,7 @@ def many(count: int, length: int) -> Any:
         (1, 65, Size(128, 0)),
         (64, 2, Size(128, 0)),
         (65, 1, None),  # more pairs than there is room for
-        (1, 2049, None),
+        (1, 1025, None),
     ],
 )
 def test_the_smallest_size_that_holds_a_chunk(count: int, length: int, size: Size | None) -> None:
@@ -119,6 +119,6 @@ def test_no_size_is_larger_than_the_workspace_or_deeper_than_one_merge() -> None
 
 
 def test_warm_chunks_bring_the_sizes_of_queries_over_few_rows() -> None:
-    sizes = [found[0] for chunk in small_chunks(33_792) if (found := plan_small(chunk, 33_792))]
-    assert sizes == [Size(rows, 1) for rows in SMALL]
-    assert all(len(chunk) + 8 < 300 for chunk in small_chunks(300))
+    sizes = [found[0] for chunk in small_chunks(ROWS, 33_792) if (found := plan_small(chunk, 33_792))]
+    assert sizes == [Size(rows, 1) for rows in ROWS]
+    assert all(len(chunk) + 8 < 300 for chunk in small_chunks(ROWS, 300))

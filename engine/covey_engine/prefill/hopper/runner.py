@@ -30,7 +30,7 @@ from covey_engine.prefill.hopper.sizes import (
     padded_rows,
     small_chunks,
 )
-from covey_engine.prefill.hopper.small import Size, SmallPass, plan_small
+from covey_engine.prefill.hopper.small import ROWS, Size, SmallPass, plan_small
 from covey_engine.prefill.hopper.staging import StagingSlot
 from covey_engine.prefill.hopper.weights import Weights, choose_precision, load_weights, open_checkpoint
 from covey_engine.prefill.hopper.workspace import Workspace
@@ -200,6 +200,7 @@ class HopperRunner:
         self._staging = [StagingSlot(backend.device, 8 * rows) for _ in range(IN_FLIGHT)]
         self._next = 0
         self._small: dict[Size, SmallPass] = {}
+        self._pool = torch.cuda.graph_pool_handle() if self._on_gpu else None
         self.records = True
         self._load_seconds = 0.0
 
@@ -219,7 +220,7 @@ class HopperRunner:
         for chunk in first_chunks(most):
             self.run(chunk)
         self.records = True
-        for chunk in small_chunks(most):
+        for chunk in small_chunks(ROWS, most):
             self.run(chunk)
 
     def loaded_in(self, seconds: float) -> None:
@@ -292,8 +293,8 @@ class HopperRunner:
 
     def _pass_of(self, size: Size) -> SmallPass:
         if size not in self._small:
-            reach = self.weights.shape.context_length
-            self._small[size] = SmallPass(size, self._decoder, self.arena_tokens, reach, self._device)
+            spare, reach = self.arena_tokens, self.weights.shape.context_length
+            self._small[size] = SmallPass(size, self._decoder, spare, reach, self._device, self._pool)
         return self._small[size]
 
     def _check(self, chunk: Chunk) -> None:

@@ -8,7 +8,7 @@ Above 2,048 rows a padded size costs nothing, because tiles are that high anyway
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -75,9 +75,9 @@ def first_chunks(most: int) -> Iterator[Chunk]:
         yield _suffixes(2, HEAD_ROWS // 2, _HEAD)
 
 
-def small_chunks(most: int) -> Iterator[Chunk]:
-    """A chunk of each small size that fits into `most` rows, under a head: the shape of most queries over few rows."""
-    for rows in SMALL:
+def small_chunks(sizes: Sequence[int], most: int) -> Iterator[Chunk]:
+    """A chunk of each size that fits into `most` rows, under a head: the shape of most queries over few rows."""
+    for rows in sizes:
         if rows + _HEAD < most:
             yield _suffixes(max(1, rows // 16), 16, _HEAD)
 

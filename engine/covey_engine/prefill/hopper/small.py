@@ -9,6 +9,7 @@ What is recorded then serves every chunk that fits.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +26,9 @@ from covey_engine.prefill.hopper.sizes import SMALL
 from covey_engine.prefill.hopper.staging import StagingSlot
 from covey_engine.prefill.kernels.attention import Ranges
 from covey_engine.prefill.kernels.merge import MERGED
+
+ROWS = [rows for rows in SMALL if rows <= 1024]
+"""Rows of the sizes; more take the device as long as the host."""
 
 LEVELS = (0, 1, MERGED - 1)
 """Numbers of levels of contexts that there are sizes for; with the causal call one merge takes them all."""
@@ -54,14 +58,14 @@ class SmallPlan:
 
 def plan_small(chunk: Chunk, most: int) -> tuple[Size, SmallPlan] | None:
     """The smallest size of at most `most` rows that holds a chunk with ascending answers; None where none does."""
-    if len(chunk) > min(SMALL[-1], most):
+    if len(chunk) > min(ROWS[-1], most):
         return None
     own, contexts = simplify(chunk.segments[chunk.segments[:, 1] > 0], chunk.contexts)
     levels = tuple(levels_of(contexts))
     if len(levels) > LEVELS[-1]:
         return None
     size = Size(
-        next(rows for rows in SMALL if len(chunk) <= rows),
+        next(rows for rows in ROWS if len(chunk) <= rows),
         next(count for count in LEVELS if len(levels) <= count),
     )
     if (
@@ -75,13 +79,25 @@ def plan_small(chunk: Chunk, most: int) -> tuple[Size, SmallPlan] | None:
 class SmallPass:
     """The passes of one size: arrays at fixed places of the device, and the launches recorded at the first."""
 
-    def __init__(self, size: Size, decoder: Decoder, spare: int, reach: int, device: torch.device) -> None:
-        """spare: an arena address that nothing else uses; reach: a bound of the keys that a query sees."""
+    def __init__(
+        self,
+        size: Size,
+        decoder: Decoder,
+        spare: int,
+        reach: int,
+        device: torch.device,
+        pool: Any = None,
+    ) -> None:
+        """spare: an arena address that nothing else uses; reach: a bound of the keys that a query sees.
+
+        pool: device memory that the recordings of one runner, of which one runs at a time, may share.
+        """
         self._size = size
         self._decoder = decoder
         self._spare = spare
         self._reach = reach
         self._device = device
+        self._pool = pool
         self._slot = StagingSlot(device, 16 * size.rows + 64 * size.pairs)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._hidden: Tensor | None = None
@@ -104,7 +120,7 @@ class SmallPass:
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(stream):
-            graph.capture_begin()
+            graph.capture_begin(self._pool)
             self._hidden = self._decoder.forward(batch)
             graph.capture_end()
         torch.cuda.current_stream(self._device).wait_stream(stream)
