@@ -68,6 +68,16 @@ def test_reports_come_out_as_they_went_in(found: tuple[tuple[Answers, ...], ...]
         assert plain(before) == plain(after)
 
 
+def test_scores_keep_their_shape_and_many_answers_cross_at_once() -> None:
+    scores = Answers(1, np.arange(4), np.arange(12, dtype=np.float32).reshape(4, 3))
+    many = answers(0, *range(60_000))
+    report = Report(7, (scores, many), Figures(), Progress(0, 0), True)
+    (received,) = across(Reports((report,))).reports  # type: ignore[attr-defined]
+    assert received.answers[0].scores.tolist() == scores.scores.tolist()
+    assert received.answers[1].items.tolist() == many.items.tolist()
+    assert received.answers[1].margins.tolist() == many.margins.tolist()
+
+
 def plain(report: Report) -> tuple[object, ...]:
     theirs = [
         (one.ask, one.items.dtype, one.items.tolist(), one.margins.dtype, one.margins.tolist(), one.error)

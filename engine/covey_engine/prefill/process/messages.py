@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from covey_engine.prefill import errors
 from covey_engine.prefill.api import Answers, EngineInfo, Figures, Progress, WorkOrder
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import EngineError
+from covey_engine.prefill.process.wire import frequent
 from covey_engine.prefill.scheduling.reports import Report
 
 
@@ -73,45 +72,46 @@ class Failed:
         return found
 
 
+@frequent
 @dataclass(frozen=True)
 class Reports:
     """From the worker, after each chunk: what the orders hear of it."""
 
     reports: tuple[Report, ...]
 
-    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
-        """The bytes of all items and those of all margins and scores, plain tuples for the rest."""
-        answers = [answers for report in self.reports for answers in report.answers]
-        heads = tuple(
+    def plain(self) -> tuple[Any, ...]:
+        """Its numbers, and the bytes of items and values."""
+        return tuple(
             (
                 report.ticket,
-                tuple((one.ask, one.values.shape, one.error) for one in report.answers),
+                tuple(
+                    (one.ask, one.items.tobytes(), one.values.tobytes(), one.values.shape, one.error)
+                    for one in report.answers
+                ),
                 tuple(vars(report.figures).values()),
                 tuple(vars(report.progress).values()),
                 report.finished,
             )
             for report in self.reports
         )
-        items = _joined([one.items for one in answers], np.int64)
-        values = _joined([one.values.reshape(-1) for one in answers], np.float32)
-        # So few bytes cross faster within the message than beside it.
-        return _reports, (heads, bytearray(items.data), bytearray(values.data))
+
+    @classmethod
+    def of_plain(cls, content: tuple[Any, ...]) -> Reports:
+        """The reports; their arrays cannot be written to."""
+        return Reports(
+            tuple(
+                Report(
+                    ticket,
+                    tuple(_answers(*one) for one in answers),
+                    Figures(*figures),
+                    Progress(*progress),
+                    finished,
+                )
+                for ticket, answers, figures, progress, finished in content
+            )
+        )
 
 
-def _joined(arrays: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
-    return (
-        np.ascontiguousarray(arrays[0]) if len(arrays) == 1 else np.concatenate([np.empty(0, dtype), *arrays])
-    )
-
-
-def _reports(heads: tuple[Any, ...], *content: bytearray) -> Reports:
-    items, values = np.frombuffer(content[0], np.int64), np.frombuffer(content[1], np.float32)
-    begin, first, reports = 0, 0, list[Report]()
-    for ticket, parts, figures, progress, finished in heads:
-        answers = []
-        for ask, shape, error in parts:
-            end, last = begin + shape[0], first + math.prod(shape)
-            answers.append(Answers(ask, items[begin:end], values[first:last].reshape(shape), error))
-            begin, first = end, last
-        reports.append(Report(ticket, tuple(answers), Figures(*figures), Progress(*progress), finished))
-    return Reports(tuple(reports))
+def _answers(ask: int, items: bytes, values: bytes, shape: tuple[int, ...], error: str | None) -> Answers:
+    found = np.frombuffer(values, np.float32)
+    return Answers(ask, np.frombuffer(items, np.int64), found.reshape(shape), error)
