@@ -12,6 +12,7 @@ from covey_engine.prefill.scheduling.batches import Batch
 from covey_engine.prefill.scheduling.compiled import Flags, Ints, kernel
 from covey_engine.prefill.scheduling.jobs import Job
 from covey_engine.prefill.scheduling.offers import Draft, Meeting, Offer, make_offer
+from covey_engine.prefill.scheduling.paths import Path
 from covey_engine.prefill.scheduling.tree import Tree
 
 _NONE = np.empty(0, np.int64)
@@ -84,7 +85,7 @@ class Drawer:
         rivals = [] if draft.alone else _rivals(job)
         if rivals:
             begun = rows[:count][positions[:count] == pairs.begins[rows[:count]]]
-            for meeting in self._meetings(job, begun, rivals):
+            for meeting in self._meetings(job, begun, rivals, certain=False):
                 self._join(meeting, draft, len(begun))
         return count == offer.all
 
@@ -96,7 +97,7 @@ class Drawer:
         alike = job.prepared.shared_with_neighbour(rows)
         if alike is not None:
             offer.costs = np.minimum(offer.costs, np.maximum(offer.lengths - alike, 1))
-        meetings = self._meetings(job, rows, [] if draft.alone else _rivals(job))
+        meetings = self._meetings(job, rows, [] if draft.alone else _rivals(job), certain=True)
         own = offer.costs
         for meeting in meetings:
             extra = np.bincount(meeting.drivers, meeting.offer.costs, len(rows))
@@ -133,32 +134,53 @@ class Drawer:
         draft.long = offer.batch.part(slice(1))
         return True
 
-    def _meetings(self, job: Job, rows: Ints, rivals: list[tuple[int, Job]]) -> list[Meeting]:
-        """What other jobs still want of the same anchors."""
-        if len(rows) == 0:
-            return []
-        return [found for level, other in rivals for found in self._meet(job, rows, level, other)]
+    def _meetings(self, job: Job, rows: Ints, rivals: list[tuple[int, Job]], certain: bool) -> list[Meeting]:
+        """What other jobs still want of the same anchors.
 
-    def _meet(self, job: Job, rows: Ints, level: int, other: Job) -> list[Meeting]:
+        certain: whether all that meets a row comes with it, so that one may count on what the others compute.
+        """
+        found: list[Meeting] = []
+        for level, other in rivals if len(rows) else ():
+            meeting = self._meet(job, rows, level, other)
+            if meeting is not None:
+                self._share(meeting, job, rows, found if certain else [])
+                found.append(meeting)
+        return found
+
+    def _meet(self, job: Job, rows: Ints, level: int, other: Job) -> Meeting | None:
         columns = [job.prepared.anchors[n].slots[rows] for n in job.paths[0].arguments[level]]
         assert other.key_groups is not None
         groups, starts = other.key_groups.find(columns), other.key_groups.starts
         drivers, theirs, ascend = _fresh_rows(groups, _NONE if starts is None else starts, other.fresh)
         if len(theirs) == 0:
-            return []
+            return None
         if not ascend:
             theirs, first = np.unique(theirs, return_index=True)
             drivers = drivers[first]
         theirs, drivers = theirs[: other.allowed], drivers[: other.allowed]
         if len(theirs) == 0:
-            return []
+            return None
         if other.prepared.pairs is not None:
             nothing = np.zeros(len(theirs), np.int64)
-            return [Meeting(Offer(Batch(other, 0, theirs, None, theirs), nothing, nothing, None), drivers)]
-        offer = make_offer(self._tree, other.batch_of(theirs))
-        shared = job.paths[0].until[level].lengths(rows[drivers], None)
+            return Meeting(Offer(Batch(other, 0, theirs, None, theirs), nothing, nothing, None), drivers)
+        return Meeting(make_offer(self._tree, other.batch_of(theirs)), drivers)
+
+    def _share(self, meeting: Meeting, job: Job, rows: Ints, others: list[Meeting]) -> None:
+        """Leave out of a meeting's costs what its prompts begin with like the rows', and like others that meet them."""
+        offer, drivers = meeting.offer, meeting.drivers
+        theirs = offer.batch.job
+        if theirs.prepared.pairs is not None:
+            return
+        path = job.paths[0]
+        alike = _alike(path, theirs.paths[0])
+        shared = path.until[alike - 1].lengths(rows[drivers], None)
+        for other in others:
+            more = _alike(other.offer.batch.job.paths[0], theirs.paths[0])
+            if more > alike and other.offer.batch.job.prepared.pairs is None:
+                there = np.isin(drivers, other.drivers)
+                lengths = theirs.paths[0].until[more - 1].lengths(offer.batch.rows, None)
+                shared = np.where(there, np.maximum(shared, lengths), shared)
         offer.costs = np.minimum(offer.costs, np.maximum(offer.lengths - shared, 1))
-        return [Meeting(offer, drivers)]
 
     def _join(self, meeting: Meeting, draft: Draft, count: int) -> None:
         """Take in what meets the first `count` rows, as far as there is room."""
@@ -187,6 +209,16 @@ def _rivals(job: Job) -> list[tuple[int, Job]]:
         for other in path.steps[level].kind.keyed
         if other is not job and other.left
     ]
+
+
+def _alike(path: Path, other: Path) -> int:
+    """With how many segments of one kind two paths begin, none of them a partner's."""
+    count = 0
+    for ours, theirs in zip(path.steps[: path.fixed], other.steps[: other.fixed], strict=False):
+        if ours.kind is not theirs.kind:
+            break
+        count += 1
+    return count
 
 
 def _most(job: Job, want: int) -> int:

@@ -101,6 +101,9 @@ def make_offer(tree: Tree, batch: Batch, whole: bool = True) -> Offer:
             again = _repeated(path, batch)
             base[1:] += again
             ends = np.append(again == 0, whole).nonzero()[0] + 1
+    if base[0] < path.leading:
+        # What all prompts begin with is computed once.
+        base[1:] = np.maximum(base[1:], path.leading)
     kept = None
     if path.after:
         kept = np.maximum(path.held.lengths(rows, batch.partners) - base, 0)

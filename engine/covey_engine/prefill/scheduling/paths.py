@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,6 +63,12 @@ class Path:
     columns: Ints
     sides: tuple[Side, ...]
     cells: dict[tuple[int, ...], tuple[Cell, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def leading(self) -> int:
+        """Tokens of the literals that all of the order's prompts begin with."""
+        texts = takewhile(lambda step: step.side is None, self.steps)
+        return sum(len(step.kind.tokens) for step in texts if step.kind.tokens is not None)
 
     @cached_property
     def texts(self) -> tuple[tuple[int, int], ...]:
