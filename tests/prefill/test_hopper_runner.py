@@ -15,7 +15,7 @@ from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import EngineError, ModelError, OutOfDeviceMemory
 from covey_engine.prefill.hopper.plan import Keys, TailCall
-from covey_engine.prefill.hopper.runner import HopperRunner, open_runner
+from covey_engine.prefill.hopper.runner import HopperRunner, open_runner, out_of_memory
 from covey_engine.prefill.kernels.precision import Precision
 from numpy.typing import NDArray
 from support import hopper_kernels as kernels
@@ -301,6 +301,19 @@ def test_settings_that_cannot_be(tmp_path: Path) -> None:
     config = EngineConfig(str(tmp_path), arena_bytes=1000, chunk_tokens=64, dtype="bfloat16")
     with pytest.raises(OutOfDeviceMemory, match=r"at least .* GB for one chunk of 64 tokens"):
         open_runner(config, kernels.backend())
+
+
+def test_a_full_device_is_described_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (int(0.3e9), int(150e9)))
+    said = (
+        "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 139.81 GiB of which …"
+    )
+    error = out_of_memory("for a chunk of 7 tokens", torch.cuda.OutOfMemoryError(said))
+    assert str(error) == (
+        "the GPU has too little memory for a chunk of 7 tokens: 2.50 GiB more is needed, "
+        "and 0.3 GB of 150.0 GB is free"
+    )
+    assert ": 0.3 GB of 150.0 GB is free" in str(out_of_memory("to start", torch.cuda.OutOfMemoryError()))
 
 
 def relative(found: NDArray[np.float32], oracle: NDArray[np.float32]) -> float:

@@ -6,6 +6,7 @@ in flight: the second is staged while the first runs. Small chunks are replays o
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -87,7 +88,7 @@ def open_runner(config: EngineConfig, backend: Backend | None = None) -> HopperR
         workspace = Workspace(weights.shape, padded_rows(rows), precision, backend.device)
         arena = _allocate_arena(weights.shape, backend.device, config.arena_bytes, rows)
     except torch.cuda.OutOfMemoryError as error:
-        raise _out_of_memory(f"to load {config.model}") from error
+        raise out_of_memory(f"to load {config.model}", error) from error
     runner = HopperRunner(Path(config.model).name, weights, arena, workspace, backend, rows)
     if backend.device.type == "cuda":
         runner.warm()
@@ -118,10 +119,13 @@ def _allocate_arena(shape: ModelShape, device: torch.device, wanted: int, rows: 
     return DeviceArena(cache, torch.zeros(tokens + SPARE, dtype=torch.uint8, device=device))
 
 
-def _out_of_memory(purpose: str) -> OutOfDeviceMemory:
+def out_of_memory(purpose: str, error: torch.cuda.OutOfMemoryError) -> OutOfDeviceMemory:
+    """Torch's error in one line: what was needed for what, and what the device has."""
     free, total = torch.cuda.mem_get_info()
+    wanted = re.search(r"Tried to allocate ([\d.]+ \w+)", str(error))
+    needed = f": {wanted[1]} more is needed, and" if wanted else ":"
     return OutOfDeviceMemory(
-        f"the GPU has too little memory {purpose}: {free / 1e9:.1f} GB of {total / 1e9:.1f} GB are free"
+        f"the GPU has too little memory {purpose}{needed} {free / 1e9:.1f} GB of {total / 1e9:.1f} GB is free"
     )
 
 
@@ -277,7 +281,7 @@ class HopperRunner:
                 received.copy_(logits, non_blocking=True)
                 ended = self._event()
         except torch.cuda.OutOfMemoryError as error:
-            raise _out_of_memory(f"for a chunk of {len(chunk)} tokens") from error
+            raise out_of_memory(f"for a chunk of {len(chunk)} tokens", error) from error
         return Pending(received, order, began, ended)
 
     def _forward(self, chunk: Chunk) -> tuple[Tensor, Tensor]:
