@@ -13,14 +13,14 @@ import duckdb
 import pyarrow as pa
 from covey_planner.substrait.asked import plan_asked
 
-from covey_server import metadata, substrait, xdbc
+from covey_server import lifecycle, metadata, substrait, xdbc
 from covey_server.dialects import check
 from covey_server.errors import BadRequest, Stopped, Unsupported
 from covey_server.framing import encode_schema, frame_batch
 from covey_server.guard import Checked
 from covey_server.options import ANCHOR, DIALECT, ON_OVERFLOW, OPTIMIZER, SAMPLING, Assignment, choice
 from covey_server.proto import flight_sql_pb2 as sql
-from covey_server.query import Core, Query
+from covey_server.query import Core, Query, Ready
 from covey_server.registry import Prepared, Registry
 from covey_server.sessions import Session, Sessions
 from covey_server.sqlinfo import SCHEMA as SQL_INFO
@@ -242,18 +242,27 @@ class FlightSql:
     def run_prepared(self, call: Call, held: Prepared, parameters: Sequence[Parameters]) -> Query:
         """Plan a prepared statement with these rows of parameters."""
         transaction = self.sessions.successor(call.session, held.transaction)
-        return self.run(call, held.checked, transaction, parameters)
+        ready, held.ready = held.ready, None
+        return self.run(call, held.checked, transaction, parameters, None if parameters else ready)
 
     def run(
-        self, call: Call, checked: Checked, transaction: bytes | None, parameters: Sequence[Parameters] = ()
+        self,
+        call: Call,
+        checked: Checked,
+        transaction: bytes | None,
+        parameters: Sequence[Parameters] = (),
+        ready: Ready | None = None,
     ) -> Query:
-        """Plan a statement, which runs it if it writes."""
+        """Plan a statement, which runs it if it writes. ready: its plan, which serves if nothing has been written."""
         if checked.of_session:
             return self._about_session(call, checked, transaction)
         lane = self.sessions.lane(call.session, transaction)
         session = call.session
+        plan = None
+        if ready is not None and not lane.explicit and ready.holds(self.sessions.writes, session.schema):
+            plan = ready.plan
         call.query = query = Query(
-            self.core, checked, lane, parameters, call.tag, call.on_overflow, session.user
+            self.core, checked, lane, parameters, call.tag, call.on_overflow, session.user, plan
         )
         if call.cancelled:
             query.close()
@@ -265,12 +274,22 @@ class FlightSql:
         self, call: Call, checked: Checked, transaction: bytes | None, parameters: Parameters | None
     ) -> Outline:
         """What a statement would yield; nothing runs."""
+        return self.plan(call, checked, transaction, parameters)[0]
+
+    def plan(
+        self, call: Call, checked: Checked, transaction: bytes | None, parameters: Parameters | None
+    ) -> tuple[Outline, Ready | None]:
+        """What a statement would yield, and its plan where it can be run later; nothing runs."""
         if checked.of_session:
-            return Outline(EMPTY, EMPTY, update=True, counts=False, eager=True)
+            return Outline(EMPTY, EMPTY, update=True, counts=False, eager=True), None
         lane = self.sessions.lane(call.session, transaction)
+        writes, schema = self.sessions.writes, call.session.schema
         try:
             with lane.statement() as cursor:
-                return self.core.describe(cursor, checked, parameters)[0]
+                seen, plan = self.core.describe(cursor, checked, parameters)
+            # What a transaction sees others do not, and the system table is there for one cursor.
+            lasting = plan is not None and not lane.explicit and lifecycle.TABLE not in checked.names
+            return seen, Ready(plan, writes, schema) if plan is not None and lasting else None
         except Exception:
             lane.failed()
             raise
@@ -332,8 +351,8 @@ def prepare(
     flight: FlightSql, call: Call, checked: Checked, transaction: bytes | None
 ) -> tuple[bytes, Outline]:
     """Describe a statement and keep it; its handle and what it would yield."""
-    seen = flight.describe(call, checked, transaction, None)
-    return flight.registry.prepare(Prepared(checked, seen, call.session.id, transaction)), seen
+    seen, ready = flight.plan(call, checked, transaction, None)
+    return flight.registry.prepare(Prepared(checked, seen, call.session.id, transaction, ready)), seen
 
 
 def transaction_of(command: Any) -> bytes | None:

@@ -149,8 +149,21 @@ class Core:
         return outline(cursor, checked, parameters), None
 
 
+@dataclass(frozen=True)
+class Ready:
+    """A plan made ahead. writes: how often the database had been written before; schema: the session's, by default."""
+
+    plan: AiPlan
+    writes: int
+    schema: str | None
+
+    def holds(self, writes: int, schema: str | None) -> bool:
+        """Whether it would still be made like this."""
+        return (writes, schema) == (self.writes, self.schema)
+
+
 class Query:
-    """One execution of a statement, on a lane of its own or of a transaction."""
+    """One execution of a statement, on a lane of its own or of a transaction. plan: made ahead, and still good."""
 
     def __init__(
         self,
@@ -161,6 +174,7 @@ class Query:
         tag: str | None = None,
         on_overflow: Overflow = "error",
         user: str = "",
+        plan: AiPlan | None = None,
     ) -> None:
         self.id = secrets.token_hex(8)
         self.record = Record(self.id, checked.text, tag)
@@ -173,7 +187,7 @@ class Query:
         self._parameters = tuple(parameters)
         self._on_overflow = on_overflow
         self._user = user
-        self._plan: AiPlan | None = None
+        self._plan = plan
         self._ai: AiResult | None = None
         self._ran = False
         self._rows: Rows | None = None
@@ -187,7 +201,10 @@ class Query:
         with self._at_work(), self._lane.statement() as cursor:
             self._checked = replace(self._checked, settled=self._lane.settled)
             first = self._parameters[0] if self._parameters else None
-            seen, self._plan = self._core.describe(cursor, self._checked, first)
+            if self._plan is None:
+                seen, self._plan = self._core.describe(cursor, self._checked, first)
+            else:
+                seen = self._plan.outline
             if len(seen.parameters) and first is None:
                 raise BadRequest(f"the statement has {len(seen.parameters)} parameters, and none were bound")
             if seen.temporary and not self._lane.explicit:

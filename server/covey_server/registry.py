@@ -9,18 +9,19 @@ from dataclasses import dataclass, field
 
 from covey_server.errors import NoSuchThing
 from covey_server.guard import Checked
-from covey_server.query import Query
+from covey_server.query import Query, Ready
 from covey_server.statements import Outline, Parameters
 
 
 @dataclass
 class Prepared:
-    """A prepared statement. bound: the rows of parameters that the next execution takes."""
+    """A prepared statement. bound: the rows of parameters that the next execution takes; ready: its plan, for one."""
 
     checked: Checked
     outline: Outline
     session: str
     transaction: bytes | None
+    ready: Ready | None = None
     bound: list[Parameters] = field(default_factory=list)
     used: float = field(default_factory=time.monotonic)
 

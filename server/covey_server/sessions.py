@@ -229,13 +229,24 @@ class Sessions:
         changed: Changed = nobody,
     ) -> None:
         self._database = database
-        self._changed = changed
+        self._hears = changed
         self._session_ttl = session_ttl
         self._transaction_ttl = transaction_ttl
         self._lock = threading.Lock()
         self._by_id: dict[str, Session] = {}
         self._by_peer: dict[str, Session] = {}
         self._owners: dict[bytes, Session] = {}
+        self._writes = 0
+
+    @property
+    def writes(self) -> int:
+        """How often a statement has written, or what was written was committed: a plan is as old as this number."""
+        return self._writes
+
+    def _changed(self, names: frozenset[str]) -> None:
+        with self._lock:
+            self._writes += 1
+        self._hears(names)
 
     def issue(self) -> Session:
         """A new session whose id is handed to the client as its token."""
