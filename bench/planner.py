@@ -79,7 +79,13 @@ class Known(StoredStatistics):
         """As it is."""
         sides = [self._numbers(argument) for argument in key.arguments]
         numbers = sides[0] if len(sides) == 1 else (sides[0][:, None] + sides[1]).reshape(-1)
-        share = float(self.truth.true(question_number(key.question), numbers).mean())
+        question = question_number(key.question)
+        if key.kind == "label":
+            labels = [line for line in key.question.splitlines() if " " not in line]  # as in all shapes
+            true = self.truth.label(question, numbers, len(labels)) == labels.index(key.label)
+        else:
+            true = self.truth.true(question, numbers)
+        share = float(true.mean())
         return Selectivity(share, share, share, "remembered")
 
     def _numbers(self, argument: str) -> NDArray[np.uint64]:

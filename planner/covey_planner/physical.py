@@ -66,12 +66,14 @@ class CallKey:
     """A question as its answers are known by: the same in every statement that asks it of the same columns.
 
     question: its template with `{0}`, `{1}`, … for documents, of a label question with the labels. arguments: the
-    stored columns as `table.column`, computed ones as SQL.
+    stored columns as `table.column`, computed ones as SQL. label: one of the labels, where it counts as true that this
+    is the answer.
     """
 
     question: str
     arguments: tuple[str, ...]
     kind: Kind = "boolean"
+    label: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 
 import duckdb
 import numpy as np
 import pytest
 from covey_engine.operators.executor import Executor
-from covey_planner.physical import AnchorText, AskStep, Domain, PartnerText, Text
+from covey_planner.physical import AnchorText, AskStep, CallKey, Domain, PartnerText, Text
+from covey_planner.plan import PlanOptions, plan
+from covey_planner.profiles import load_profile
+from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
 from covey_storage.tokenizer import Tokenizer
 from support.fake_engine import FakeEngine, truth
 from support.hand_plans import (
     HEAD,
+    PROFILE,
     TAIL,
     ai,
     column_domain,
@@ -276,3 +281,25 @@ def test_plain_statement_with_parameters(executor: Executor, cursor: duckdb.Duck
         executor, plain("SELECT id FROM docs WHERE body = ? AND id < $2"), cursor, ("document number 3", 50)
     )
     assert rows(result) == [(3,), (43,)]
+
+
+def test_answers_are_counted_for_those_who_learn_from_them(
+    executor: Executor, database: Database, cursor: duckdb.DuckDBPyConnection
+) -> None:
+    """Of labels each by itself; texts, not rows, and none of those that a predicate leaves out."""
+    counted: dict[tuple[str, str], tuple[int, int]] = {}
+    label = "AI_CLASSIFY(body, ['letter', 'report', 'note'])"
+
+    def learn(key: CallKey, asked: int, true: int) -> None:
+        counted[key.kind, key.label] = asked, true
+
+    asked = f"DISTINCT body, {label}, AI_FILTER('Is it short?', body)"
+    sql = f"SELECT {asked} FROM docs WHERE id < 50 AND body IS NOT NULL"
+    planned = plan(sql, database, PlanOptions(load_profile(PROFILE)))
+    found = rows(start(executor, planned, cursor, learn=learn))
+    labels = Counter(row[1] for row in found)
+    assert len(labels) > 1
+    assert counted == {
+        **{("label", name): (len(found), labels[name]) for name in ("letter", "report", "note")},
+        ("boolean", ""): (len(found), sum(row[2] for row in found)),
+    }

@@ -55,6 +55,12 @@ class Found:
         (lengths,) = subjects.anchors.lengths
         return Found(question.kind, (), np.full(subjects.items, TRUE), lengths.astype(np.float64))
 
+    def chosen(self) -> dict[str, int]:
+        """How often each label is the answer; empty for another kind."""
+        numbers = self.values[self.states == TRUE].astype(np.int64) if self.labels else np.zeros(0, np.int64)
+        counts = np.bincount(numbers, minlength=len(self.labels))
+        return dict(zip(self.labels, counts.tolist(), strict=True))
+
     def answers(self, items: NDArray[np.int64]) -> pa.Array:
         """The answers of some items, NULL where the state says so."""
         states = self.states[items]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -259,7 +259,7 @@ class _Run:
         rounds = fit(template, subjects, limit, self.overflow, self.scratch, self._describe)
         found = self.asking.ask(step, template, subjects, rounds, self._row_failed, waves)
         run.note(found)
-        self._learned(run)
+        self._learned(run, found)
         if waves is not None:
             waves.write(self.statements)
         write_answers(self.statements, step, subjects, found)
@@ -271,14 +271,18 @@ class _Run:
         check_template(template, tuple(question.call for question in step.questions), limit)
         return template, limit
 
-    def _learned(self, run: StepRun) -> None:
+    def _learned(self, run: StepRun, found: Sequence[Found]) -> None:
         domains = [run.step.anchors, *([run.step.partners] if run.step.partners is not None else [])]
         stored = all(argument.table is not None for domain in domains for argument in domain.arguments)
         if self.learn is None or not stored:
             return
-        for question, (asked, true) in zip(run.step.questions, run.questions, strict=True):
-            if question.kind == "boolean" and question.key is not None:
+        for question, (asked, true), each in zip(run.step.questions, run.questions, found, strict=True):
+            if question.key is None:
+                continue
+            if question.kind == "boolean":
                 self.learn(question.key, asked, true)
+            for label, times in each.chosen().items():
+                self.learn(replace(question.key, label=label), asked, times)
 
     def _subjects(self, step: AskStep) -> tuple[Subjects | None, Waves | None]:
         """Who is asked, in which groups; None where nobody is: then no text is tokenized either."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from covey_planner.call import Call
 from covey_planner.cost.estimate import Encode
-from covey_planner.cost.statistics import CallKey, Selectivity, Statistics, call_key
+from covey_planner.cost.statistics import DEFAULT, CallKey, Selectivity, Statistics, call_key
 from covey_planner.cost.work import Work
 
 
@@ -28,6 +28,19 @@ class Costing:
         """The share of true answers to a call."""
         key = call_key(call)
         return self.assumed.get(key) or self.statistics.selectivity(key, call.selectivity)
+
+    def any_label(self, call: Call, labels: Sequence[str]) -> Selectivity:
+        """The share of answers that are one of some labels; all labels are equally likely where nothing is known."""
+        key = call_key(call)
+        keys = [replace(key, label=label) for label in labels]
+        known = [self.assumed.get(each) or self.statistics.selectivity(each) for each in keys]
+        if any(each.source in ("hint", "default") for each in known):
+            share = len(labels) / len(call.labels)
+            return Selectivity(share, min(share, DEFAULT.low), max(share, DEFAULT.high), "default")
+        value, low, high = (
+            min(1.0, sum(getattr(each, name) for each in known)) for name in ("value", "low", "high")
+        )
+        return Selectivity(value, low, high, known[0].source, known[0].answers)
 
     def seconds(self, work: Work) -> float:
         """The price, in seconds or in tokens."""

@@ -11,6 +11,7 @@ from covey_planner.call import Call
 from covey_planner.logical import All, Ask, Block, Condition, Mixed, Value, filters, is_cheap, leaves
 from covey_planner.lowering.steps import prompt_of
 from covey_planner.ordering.costing import Costing
+from covey_planner.ordering.labels import accepted, labelled
 from covey_planner.ordering.lengths import lengths
 from covey_planner.ordering.problem import Documents, Predicate, Problem, Prompt, Share, Side
 from covey_planner.ordering.sources import Sources
@@ -115,6 +116,11 @@ class Poser:
                 return replace(unit, condition=condition), replace(
                     predicate, selectivity=odds.true, asks=odds.asks
                 )
+        answer = labelled(condition)
+        if answer is not None and (posed := self._asked(answer, frozenset())) is not None:
+            unit, predicate = posed
+            share = self._labels(condition, answer)
+            return replace(unit, condition=condition), replace(_alone(predicate), selectivity=share)
         match condition:
             case Mixed(values=(value,), blocks=()) if (
                 posed := self._asked(value.call, frozenset())
@@ -186,6 +192,14 @@ class Poser:
         if call.kind != "boolean":
             return _UNKNOWN
         found = self._costing.selectivity(call)
+        return Share(found.value, found.low, found.high)
+
+    def _labels(self, condition: Condition, call: Call) -> Share:
+        """How often the label is one for which a condition is true."""
+        labels = accepted(condition, call.labels)
+        if not labels:
+            return _UNKNOWN
+        found = self._costing.any_label(call, labels)
         return Share(found.value, found.low, found.high)
 
     def _question(self, call: Call) -> float:
