@@ -1,7 +1,8 @@
-"""Tokens computed where hints are wrong by ten times, with a sample asked first, against plans that keep the hints and
-plans that know how often each question is true: counted by the real scheduler, no model.
+"""Tokens computed where hints are wrong by ten times, or remembered shares out of date, with a sample asked first,
+against plans that keep these and plans that know how often each question is true: counted by the real scheduler, no
+model.
 
-    python bench/sampling.py [--only NAME] [--hints 4]
+    python bench/sampling.py [--only NAME] [--hints 8] [--from 0] [--stale 4]
 
 Answers are drawn at random, in some cases correlated, or from a table that is sorted by them, and stay the same
 whatever the order is.
@@ -11,9 +12,10 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +28,7 @@ from covey_planner import plan as planning
 from covey_planner.cost.statistics import CallKey, Selectivity
 from covey_planner.cost.stored import StoredStatistics
 from covey_planner.plan import Planned
+from covey_server.remembered import Remembered
 from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
 from shapes.tables import names, table
@@ -49,8 +52,26 @@ WRONG: Mapping[str, tuple[tuple[float, float], ...]] = {
     "exchanged, 9 and 90": ((0.9, 0.09), (0.09, 0.9), (0.9, 0.09)),
     "one too low": ((0.5, 0.05), (0.2, 0.2), (0.2, 0.2)),
     "one too high": ((0.2, 0.2), (0.05, 0.5), (0.2, 0.2)),
+    "opposite ways": ((0.05, 0.5), (0.9, 0.09), (0.02, 0.2)),
+    "all too low": ((0.5, 0.05), (0.9, 0.09), (0.2, 0.02)),
+    "all too high": ((0.05, 0.5), (0.02, 0.2), (0.09, 0.9)),
+    "last ones only": ((0.3, 0.3), (0.9, 0.09), (0.05, 0.5)),
 }
-"""Of each question how often it is true, and the hint."""
+"""Of each question how often it is true, and the hint, or how often it was true before all texts were changed."""
+CHANGES = {
+    "UPDATE": ("UPDATE docs SET body = reverse(body)", "UPDATE authors SET body = reverse(body)"),
+    "INSERT": (
+        "INSERT INTO docs SELECT id + 10000, reverse(body), author FROM docs WHERE id % 4 = 0",
+        "INSERT INTO authors SELECT id + 10000, reverse(body) FROM authors WHERE id % 4 = 0",
+    ),
+}
+"""Statements that make remembered shares out of date: after an INSERT the old texts count, too."""
+SCHEMA = frozenset({"docs", "authors", "aspects", "genres", "ordered"})
+
+
+MODES = ("hinted", "sampled", "true")
+Ratios = tuple[str, float, float]
+"""A line of the table, and the ratios of its first two counts to the third."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +120,19 @@ CASES = (
 class Sampling(Bench):
     """Runs statements as hinted, with a sample, and with true shares."""
 
-    def run(self, sql: str, mode: str) -> tuple[int, bool, object]:
-        """Fresh tokens, whether the plan was revised, and the rows."""
-        statistics = StoredStatistics(self.cursor, self.library, left=60.0)
+    def learned(self, sql: str) -> Remembered:
+        """What a statement leaves in a server's memory."""
+        remembered = Remembered()
+        planned = planning.plan(
+            sql, self.database, self.options, (), StoredStatistics(self.cursor, self.library)
+        )
+        self.engine.answers = self.answers
+        fetch(start(self.executor, planned, self.cursor, learn=partial(remembered.note, since=0)))
+        return remembered
+
+    def run(self, sql: str, mode: str, known: Mapping[CallKey, Selectivity]) -> tuple[int, bool, object]:
+        """Fresh tokens, whether the plan was revised, and the rows. known: what is remembered."""
+        statistics = StoredStatistics(self.cursor, self.library, left=60.0, answers=known)
         if mode == "true":
             statistics = Known(self.cursor, self.library, left=60.0, truth=self.answers, texts=self.texts)
         options = replace(self.options, sampling=mode == "sampled")
@@ -129,20 +160,64 @@ class Sampling(Bench):
         self.cursor.unregister("sorted_docs")
 
 
-def measure(bench: Sampling, case: Case, seed: int, hints: int) -> Iterator[tuple[str, float, float]]:
-    """A line for each set of hints, with the ratios of what was sampled, and of what was not, to the true plan."""
-    for wrong, shares in list(WRONG.items())[:hints]:
-        truths = {number: share for number, (share, _) in enumerate(shares, 1)}
-        bench.answers = Answers(truths, seed, case.correlated)
-        if case.sorted:
-            bench.sort()
-        sql = case.sql.format(*(f"{{'selectivity': {hint}}}" for _, hint in shares))
-        runs = {mode: bench.run(sql, mode) for mode in ("hinted", "sampled", "true")}
-        assert len({repr(rows) for _, _, rows in runs.values()}) == 1, f"{case.name}: other rows"
-        hinted, sampled, true = (tokens for tokens, _, _ in runs.values())
-        revised = "yes" if runs["sampled"][1] else "no"
-        line = f"| {case.name} | {wrong} | {hinted:,} | {sampled:,} | {true:,} | {revised} "
-        yield f"{line}| {hinted / true:.3f} | {sampled / true:.3f} |", hinted / true, sampled / true
+def hinted(bench: Sampling, case: Case, seed: int, wrong: str) -> Ratios:
+    """A line for a set of hints, with the ratios of what was sampled, and of what was not, to the true plan."""
+    shares = WRONG[wrong]
+    bench.answers = _answers([share for share, _ in shares], seed, case)
+    if case.sorted:
+        bench.sort()
+    sql = case.sql.format(*(f"{{'selectivity': {hint}}}" for _, hint in shares))
+    return _compared(bench, f"| {case.name} | {wrong}", sql, {}, {})
+
+
+def stale(bench: Sampling, case: Case, seed: int, wrong: str) -> Iterator[Ratios]:
+    """A line for each way to change the texts once their shares are remembered; those are forgotten then."""
+    sql = re.sub(r", \{\d\}\)", ")", case.sql).format()
+    old, new = zip(*((hint, share) for share, hint in WRONG[wrong]), strict=True)
+    for change, statements in CHANGES.items():
+        cursor = bench.database.cursor()
+        cursor.execute("CREATE TABLE docs_before AS FROM docs; CREATE TABLE authors_before AS FROM authors")
+        bench.answers = _answers(old, seed, case)
+        remembered = bench.learned(sql)
+        kept = dict(remembered)
+        for statement in statements:
+            cursor.execute(statement)
+        remembered.forget(frozenset({"docs", "authors"}), SCHEMA)
+        bench.texts.clear()
+        bench.answers = _answers(new, seed, case)
+        yield _compared(bench, f"| {case.name} | {wrong}, {change}", sql, kept, dict(remembered))
+        for name in ("docs", "authors"):
+            cursor.execute(
+                f"CREATE OR REPLACE TABLE {name} AS FROM {name}_before; DROP TABLE {name}_before"
+            )
+        bench.texts.clear()
+
+
+def _answers(shares: Sequence[float], seed: int, case: Case) -> Answers:
+    return Answers(dict(enumerate(shares, 1)), seed, case.correlated)
+
+
+def _compared(
+    bench: Sampling,
+    name: str,
+    sql: str,
+    kept: Mapping[CallKey, Selectivity],
+    known: Mapping[CallKey, Selectivity],
+) -> Ratios:
+    """kept: what the plan without a sample goes by; known: what the one with a sample does."""
+    runs = {mode: bench.run(sql, mode, kept if mode == "hinted" else known) for mode in MODES}
+    assert len({repr(rows) for _, _, rows in runs.values()}) == 1, f"{name}: other rows"
+    without, sampled, true = (tokens for tokens, _, _ in runs.values())
+    revised = "yes" if runs["sampled"][1] else "no"
+    line = f"{name} | {without:,} | {sampled:,} | {true:,} | {revised} "
+    return f"{line}| {without / true:.3f} | {sampled / true:.3f} |", without / true, sampled / true
+
+
+def _measured(bench: Sampling, case: Case, seed: int, arguments: argparse.Namespace) -> Iterator[Ratios]:
+    for wrong in list(WRONG)[arguments.first : arguments.hints]:
+        yield hinted(bench, case, seed, wrong)
+    for wrong in list(WRONG)[: 0 if case.sorted else arguments.stale]:
+        yield from stale(bench, case, seed, wrong)
 
 
 def main() -> None:
@@ -150,6 +225,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
     parser.add_argument("--hints", type=int, default=len(WRONG), help="how many of the sets of hints")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="how many of them are left out")
+    parser.add_argument("--stale", type=int, default=0, help="how many sets of shares go out of date")
     arguments = parser.parse_args()
     ratios: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -163,7 +240,7 @@ def main() -> None:
         print("|---|---|---|---|---|---|---|---|")
         for seed, case in enumerate(CASES):
             if arguments.only in case.name:
-                for line, without, with_ in measure(bench, case, seed, arguments.hints):
+                for line, without, with_ in _measured(bench, case, seed, arguments):
                     print(line, flush=True)
                     ratios.append((without, with_))
         library.close()
