@@ -187,9 +187,7 @@ def stale(bench: Sampling, case: Case, seed: int, wrong: str) -> Iterator[Ratios
         bench.answers = _answers(new, seed, case)
         yield _compared(bench, f"| {case.name} | {wrong}, {change}", sql, kept, dict(remembered))
         for name in ("docs", "authors"):
-            cursor.execute(
-                f"CREATE OR REPLACE TABLE {name} AS FROM {name}_before; DROP TABLE {name}_before"
-            )
+            cursor.execute(f"CREATE OR REPLACE TABLE {name} AS FROM {name}_before; DROP TABLE {name}_before")
         bench.texts.clear()
 
 
