@@ -12,7 +12,7 @@ import pytest
 import torch
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import ModelError, OutOfDeviceMemory
-from covey_engine.prefill.loader import open_runner
+from covey_engine.prefill.loader import is_installed, open_runner
 from covey_engine.prefill.models.weights import open_source
 from safetensors.torch import load_file, save_file
 from support import small_models
@@ -215,3 +215,10 @@ def test_info_and_sizes(tmp_path: Path) -> None:
     assert (runner.info.model, runner.info.chunk_tokens) == (tmp_path.name, 64)
     assert runner.info.context_length == 1024
     assert open_source(tmp_path).shape.kv_heads == 2
+
+
+@pytest.mark.parametrize(
+    ("module", "there"), [("json.decoder", True), ("json.nothing", False), ("no_such_package.part", False)]
+)
+def test_whether_a_module_is_installed(module: str, there: bool) -> None:
+    assert is_installed(module) is there

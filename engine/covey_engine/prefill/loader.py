@@ -30,7 +30,8 @@ _CUDA_CHUNK_TOKENS = 16384
 _CPU_ARENA_BYTES = 1 << 30
 _HOPPER = 9
 """The major compute capability of an H100 or H200."""
-_HOPPER_PACKAGES = ("deep_gemm", "fa3_fwd", "triton")
+_HOPPER_PACKAGES = (("deep_gemm",), ("fa3_fwd", "flash_attn.cute"), ("triton",))
+"""Of each group one is needed."""
 
 
 def open_runner(config: EngineConfig) -> Runner:
@@ -77,8 +78,16 @@ def _suits_hopper(config: EngineConfig) -> bool:
         and config.dtype != "float32"
         and torch.cuda.is_available()
         and torch.cuda.get_device_capability()[0] == _HOPPER
-        and all(importlib.util.find_spec(package) for package in _HOPPER_PACKAGES)
+        and all(any(map(is_installed, group)) for group in _HOPPER_PACKAGES)
     )
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module is there to be imported; folders above it are imported."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _load(path: Path, device: torch.device, dtype: torch.dtype) -> Model:
