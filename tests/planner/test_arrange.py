@@ -7,6 +7,7 @@ from dataclasses import replace
 import duckdb
 import pytest
 from covey_planner.cost.statistics import Count, KeyOverlap, Pinned, TokenCount
+from covey_planner.ordering import arrange
 from covey_planner.physical import AskStep
 from covey_planner.plan import PlanOptions, plan
 from support.plan_reference import DOCUMENT_FIRST, Dice, MemoryCatalog, words
@@ -209,3 +210,47 @@ def test_plans_are_the_same_every_time(catalog: MemoryCatalog) -> None:
 
 def test_what_is_not_about_a_relation_stays_where_it_is(asked) -> None:
     assert len(asked("SELECT 1 WHERE AI_FILTER('a ?', 'text') AND AI_FILTER('b ?', 'other text')")) == 2
+
+
+PINNED = pair("join", "t.body", "p.name", 0.1, ", 'anchor': 't'")
+NOTHING_TO_CHOOSE = (
+    f"SELECT id FROM tickets WHERE {ask('body', 'body', 0.3)} AND id > 3",
+    f"SELECT id FROM tickets WHERE id > 3 AND NOT {ask('body', 'body', 0.3)} LIMIT 5",
+    f"SELECT id, {ask('one', 'body', 0.3)}, {ask('other', 'note', 0.3)} FROM tickets",
+    f"SELECT id, {ask('one', 'body', 0.3)} FROM tickets WHERE {ask('one', 'body', 0.3)}",
+    f"SELECT t.id FROM tickets t JOIN products p ON {PINNED}",
+    f"SELECT id FROM tickets WHERE {ask('body', 'body', 0.3)} UNION ALL "
+    f"SELECT id FROM products WHERE {ask('name', 'name', 0.3)}",
+)
+
+
+class Unasked:
+    """Statistics that nobody may ask."""
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(f"asked for {name}")
+
+
+@pytest.mark.parametrize("sql", NOTHING_TO_CHOOSE)
+def test_nothing_is_counted_where_nothing_is_to_be_chosen(
+    sql: str, catalog: MemoryCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = replace(OPTIONS, sampling=True)
+    found = plan(sql, catalog, options, (), Unasked())  # type: ignore[arg-type]
+    monkeypatch.setattr(arrange, "_one_way", lambda *_: False)
+    assert plan(sql, catalog, options, (), LONG).physical == found.physical
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT id FROM tickets WHERE {ask('a', 'body', 0.3)} AND {ask('b', 'body', 0.3)}",
+        f"SELECT id FROM tickets WHERE {ask('a', 'body', 0.3)} OR {ask('b', 'note', 0.3)}",
+        f"SELECT t.id FROM tickets t JOIN products p ON {pair('join', 't.body', 'p.name', 0.1)}",
+        f"SELECT {pair('join', 't.body', 'p.name', 0.1)} FROM tickets t, products p",
+        f"SELECT id FROM tickets t WHERE EXISTS (SELECT 1 FROM products WHERE {pair('e', 't.body', 'name', 0.1)})",
+    ],
+)
+def test_choices_are_counted(sql: str, catalog: MemoryCatalog) -> None:
+    with pytest.raises(AssertionError, match="asked for"):
+        plan(sql, catalog, OPTIONS, (), Unasked())  # type: ignore[arg-type]

@@ -92,3 +92,23 @@ def test_a_transaction_plans_what_it_runs(uri: str, plans: list[str]) -> None:
         cursor.execute(ASKED)
         assert len(cursor.fetchall()) == 1
         assert len(plans) == 3
+
+
+def test_another_schema_has_other_tables(uri: str, plans: list[str]) -> None:
+    everything = "SELECT * FROM notes WHERE AI_FILTER('Is it urgent?', body) OR true"
+    with dbapi.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
+        run(connection, "CREATE SCHEMA side")
+        run(connection, "CREATE TABLE side.notes AS SELECT 1 AS id, 'late' AS body, 2 AS more")
+        cursor.adbc_prepare(everything)
+        connection.adbc_current_db_schema = "side"
+        cursor.execute(everything)
+        assert cursor.fetch_arrow_table().column_names == ["id", "body", "more"]
+    assert len(plans) == 2
+
+
+def test_what_other_statements_did_is_read_anew(uri: str, plans: list[str]) -> None:
+    counted = "SELECT count(*) FROM covey_queries WHERE AI_FILTER('Is it a query?', sql) OR true"
+    with dbapi.connect(uri, autocommit=True) as connection:
+        ((before,),) = rows(connection, counted)
+        assert rows(connection, counted) > [(before,)]
+    assert len(plans) == 4

@@ -23,6 +23,7 @@ from covey_planner.logical import (
     Logical,
     Mixed,
     Node,
+    Not,
     filters,
     is_cheap,
     leaves,
@@ -52,9 +53,28 @@ def arrange(
     """Order all blocks. tree: the whole statement. columns: of stored tables and views. cheapest: whether anchors
     that no option pins are chosen by cost. posed: gets the blocks that were ordered and are asked to their ends.
     """
+    if all(_one_way(block, cheapest) for block in logical.blocks):
+        return logical
     arranger = _Arranger(tree, profile, costing, cheapest, [] if posed is None else posed)
     sources = Sources(costing.statistics, Stored.of(columns))
     return arranger.anchored(Logical(tuple(arranger.block(block, sources) for block in logical.blocks)))
+
+
+def _one_way(block: Block, cheapest: bool) -> bool:
+    """Whether a block asks one question at most before its values, and each from one side: nothing is to be chosen, so
+    nothing need be counted.
+    """
+    asked = [condition for condition in filters(block.plan)[1] if not is_cheap(condition)]
+    if block.nested or block.joins or len(asked) > 1:
+        return False
+    calls = [value.call for value in block.values]
+    for condition in asked:
+        while isinstance(condition, Not):
+            condition = condition.part
+        if not isinstance(condition, Ask):
+            return False
+        calls.append(condition.call)
+    return not any(call.is_join and call.anchor is None and cheapest for call in calls)
 
 
 @dataclass
