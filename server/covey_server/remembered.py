@@ -32,6 +32,8 @@ class Remembered(Mapping[CallKey, Selectivity]):
         self._most = most
         self._lock = threading.Lock()
         self._counts: OrderedDict[CallKey, tuple[int, int]] = OrderedDict()
+        # The questions about each table or view of which something is noted.
+        self._about: dict[str, set[CallKey]] = {}
         # The number of the last write of each name, in their order; before the first of them, of all others.
         self._written: OrderedDict[str, int] = OrderedDict()
         self._before = 0
@@ -55,8 +57,10 @@ class Remembered(Mapping[CallKey, Selectivity]):
                 return
             before, known = self._counts.pop(key, (0, 0))
             self._counts[key] = before + asked, known + true
+            for table in tables:
+                self._about.setdefault(table, set()).add(key)
             if len(self._counts) > self._most:
-                self._counts.popitem(last=False)
+                self._drop(next(iter(self._counts)))
 
     def forget(self, names: frozenset[str], tables: frozenset[str]) -> None:
         """A statement has written some of these names (lower case).
@@ -70,10 +74,17 @@ class Remembered(Mapping[CallKey, Selectivity]):
                 self._written[name] = self._writes
             while len(self._written) > self._most:
                 self._before = self._written.popitem(last=False)[1]
-            kept = tables - names
-            self._counts = OrderedDict(
-                (key, counts) for key, counts in self._counts.items() if (_tables(key) or set()) <= kept
-            )
+            for table in [table for table in self._about if table in names or table not in tables]:
+                for key in tuple(self._about.get(table, ())):
+                    self._drop(key)
+
+    def _drop(self, key: CallKey) -> None:
+        """Forget a question; the lock is held."""
+        del self._counts[key]
+        for table in _tables(key) or ():
+            self._about[table].discard(key)
+            if not self._about[table]:
+                del self._about[table]
 
     def __getitem__(self, key: CallKey) -> Selectivity:
         """What is known of a question. Raises KeyError for one that was asked of too few."""

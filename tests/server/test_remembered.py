@@ -150,6 +150,28 @@ def test_counts_add_up_and_the_oldest_question_goes_first() -> None:
     assert remembered.get(key("b")) is None
 
 
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from("nf"), st.lists(st.sampled_from("abcv"), min_size=1, max_size=2)),
+        max_size=40,
+    )
+)
+def test_writes_forget_just_what_they_may_have_changed(steps: list[tuple[str, list[str]]]) -> None:
+    """Of three tables and a view, against a plain list of what is known; the least recently noted goes first."""
+    remembered, known = Remembered(most=5), list[CallKey]()
+    for kind, names in steps:
+        if kind == "n":
+            noted = key("q", *(f"{name}.body" for name in names))
+            remembered.note(noted, 100, 10, remembered.now)
+            known = [*(each for each in known if each != noted), noted][-5:]
+        else:
+            remembered.forget(frozenset(names), frozenset("abc"))
+            known = [each for each in known if not {a[0] for a in each.arguments} & {*names, "v"}]
+        assert list(remembered) == known
+        asked = {argument.partition(".")[0] for each in known for argument in each.arguments}
+        assert remembered._about.keys() == asked
+
+
 def test_what_was_read_before_a_write_is_not_kept() -> None:
     remembered = Remembered()
     before = remembered.now
