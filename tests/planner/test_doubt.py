@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import duckdb
@@ -87,6 +88,27 @@ def test_pairs_are_asked_about_once_texts_are_known(catalog: MemoryCatalog) -> N
     assert {key.arguments for key in many} == {("r.body", "m.body")}
 
 
+def test_eight_questions_are_looked_at_with_a_bounded_number_of_searches(
+    catalog: MemoryCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels: list[int] = []
+    compare = doubt.Posed.compare
+
+    def counted(posed: doubt.Posed, several: Sequence[doubt.Shares]) -> list[tuple[float, float]]:
+        levels.append(len(posed.problem.predicates))
+        assert len(several) <= 8
+        return compare(posed, several)
+
+    monkeypatch.setattr(doubt.Posed, "compare", counted)
+    eight = [f(number, column) for number in range(4) for column in ("r.body", "m.body")]
+    found = planned(catalog, " AND ".join(eight))
+    assert found.samples
+    assert levels == [8]
+    levels.clear()
+    doubt.doubt(found.doubt.posed * 9)
+    assert 16 <= sum(levels) <= doubt._LEVELS
+
+
 def test_hints_are_suspected_to_be_wrong_by_more_than_ten_times() -> None:
     for wrong, right in ((0.05, 0.5), (0.5, 0.05), (0.9, 0.09), (0.09, 0.9)):
         low, high = range_of(hinted(wrong))
@@ -101,9 +123,9 @@ def test_any_two_shares_are_tried_at_all_combinations_of_their_ends(
     keys = [CallKey(f"Q{number}", ("r.body",)) for number in range(count)]
     tried: list[tuple[float, ...]] = []
 
-    def compare(_: doubt.Posed, shares: doubt.Shares) -> tuple[float, float]:
-        tried.append(tuple(shares[key].value for key in keys))
-        return 1.0, 1.0
+    def compare(_: doubt.Posed, several: Sequence[doubt.Shares]) -> list[tuple[float, float]]:
+        tried.extend(tuple(shares[key].value for key in keys) for shares in several)
+        return [(1.0, 1.0)] * len(several)
 
     monkeypatch.setattr(doubt.Posed, "compare", compare)
     doubt._loss(posed, keys, {key: hinted(0.3) for key in keys})

@@ -9,13 +9,18 @@ from covey_planner.call import Call
 from covey_planner.cost.estimate import Encode
 from covey_planner.cost.statistics import DEFAULT, CallKey, Selectivity, Statistics, call_key
 from covey_planner.cost.work import Work
+from covey_planner.lowering.steps import prompt_of
+from covey_planner.ordering.lengths import lengths
+from covey_planner.ordering.problem import Prompt
+from covey_planner.profiles import PromptProfile
 
 
 @dataclass(frozen=True)
 class Costing:
     """price: seconds of some work, None where no device is known; then fresh tokens decide, and pairs a little.
 
-    chunk_tokens: of one forward pass. assumed: shares of true answers, whatever the statistics say.
+    chunk_tokens: of one forward pass. assumed: shares of true answers, whatever the statistics say. What prompts take
+    is kept.
     """
 
     statistics: Statistics
@@ -23,6 +28,13 @@ class Costing:
     price: Callable[[Work], float | None] | None = None
     chunk_tokens: int = 16_384
     assumed: Mapping[CallKey, Selectivity] = field(default_factory=dict)
+    _prompts: dict[object, Prompt] = field(default_factory=dict)
+
+    def prompt(self, call: Call, profile: PromptProfile) -> Prompt:
+        """The fixed tokens of a call's prompt; profile: always the same one."""
+        if call.identity not in self._prompts:
+            self._prompts[call.identity] = lengths(prompt_of(call, profile), self.encode)
+        return self._prompts[call.identity]
 
     def selectivity(self, call: Call) -> Selectivity:
         """The share of true answers to a call."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covey_planner.ordering.estimate import Estimator, Floats, Left, Masks
+from covey_planner.ordering.estimate import Estimator, Floats, Ints, Left, Masks
 from covey_planner.ordering.problem import Problem, Side
 
 FRESH, PAIRS, READ, HELD = range(4)
@@ -24,10 +24,14 @@ class Way:
 
 
 class Costs:
-    """The work of every way to ask every predicate: linear in the anchors and the pairs, but for what is held."""
+    """The work of every way to ask every predicate: linear in the anchors and the pairs, but for what is held.
 
-    def __init__(self, problem: Problem) -> None:
-        self._estimator = Estimator(problem)
+    others: problems that differ in their predicates' shares, and in what trees of questions take, only: cases, of which
+    `problem` is the first.
+    """
+
+    def __init__(self, problem: Problem, *others: Problem) -> None:
+        self._estimator = Estimator(problem, *others)
         self._chunk = problem.chunk
         groups: dict[Hashable, int] = {}
         self.ways: list[Way] = []
@@ -39,33 +43,36 @@ class Costs:
                 sides.append(side)
         self._anchor = np.array([side.anchor for side in sides])
         self._predicate = np.array([way.predicate for way in self.ways])
-        self._early = [
-            (number, problem.predicates[way.predicate].selectivity.value)
-            for number, (way, side) in enumerate(zip(self.ways, sides, strict=True))
-            if side.early
-        ]
-        # [ways, joined, unit]: of a step, of each of its anchors and of each of its pairs; what an anchor holds.
-        self._once, self._each, self._pair = (np.zeros((len(sides), 2, 4)) for _ in range(3))
-        self._kept = np.zeros((len(sides), 2))
-        for number, (way, side) in enumerate(zip(self.ways, sides, strict=True)):
-            self._fill(number, side, problem, problem.predicates[way.predicate].asks)
+        self._early = [number for number, side in enumerate(sides) if side.early]
+        # [cases, ways, joined, unit]: of a step, of each of its anchors and of each of its pairs; what an anchor holds.
+        shape = (1 + len(others), len(sides), 2)
+        self._once, self._each, self._pair = (np.zeros((*shape, 4)) for _ in range(3))
+        self._kept = np.zeros(shape)
+        for case, each in enumerate((problem, *others)):
+            for number, (way, side) in enumerate(zip(self.ways, sides, strict=True)):
+                self._fill((case, number), side, problem, each.predicates[way.predicate].asks)
 
-    def left(self, masks: Masks) -> Left:
+    def left(self, masks: Masks, cases: Ints | int = 0) -> Left:
         """Documents and pairs left of each set."""
-        return self._estimator.left(masks)
+        return self._estimator.left(masks, cases)
 
-    def of(self, masks: Masks) -> Floats:
-        """Work [sets, ways, joined, unit]: joined is 1 where the documents are there from the step's last question."""
-        left = self.left(masks)
+    def of(self, masks: Masks, cases: Ints | int = 0) -> Floats:
+        """Work [sets, ways, joined, unit]: joined is 1 where the documents are there from the step's last question.
+
+        cases: of each set, whose shares hold.
+        """
+        left = self.left(masks, cases)
         anchors, pairs = left.documents[:, self._anchor], left.pairs[:, self._predicate]
-        for way, true in self._early:
+        for way in self._early:
+            true = self._estimator.true[cases, self._predicate[way]]
             pairs[:, way] = _until_first(anchors[:, way], pairs[:, way], true)
         anchors, pairs = anchors[:, :, None], pairs[:, :, None]
-        found: Floats = self._once + anchors[..., None] * self._each + pairs[..., None] * self._pair
-        found[..., HELD] += np.minimum(anchors * self._kept, 2 * self._chunk)
+        each, pair = anchors[..., None] * self._each[cases], pairs[..., None] * self._pair[cases]
+        found: Floats = self._once[cases] + each + pair
+        found[..., HELD] += np.minimum(anchors * self._kept[cases], 2 * self._chunk)
         return found
 
-    def _fill(self, number: int, side: Side, problem: Problem, asks: float) -> None:
+    def _fill(self, number: tuple[int, int], side: Side, problem: Problem, asks: float) -> None:
         """The documents, then what each question adds to them."""
         prompt, text = side.prompt, problem.documents[side.anchor].tokens
         shared = 0.0 if prompt.again else text + prompt.document
@@ -81,7 +88,7 @@ class Costs:
         each[1, READ] += asks * before
         self._kept[number] = shared
         if side.partner is None:
-            self._kept[number, 0] = shared if asks > 1 else 0.0
+            self._kept[number][0] = shared if asks > 1 else 0.0
             return
         suffix = problem.documents[side.partner].tokens + prompt.pair
         each[:, READ] += asks * (before + question)
@@ -93,9 +100,9 @@ def _area(before: float, tokens: float) -> float:
     return tokens * before + tokens * (tokens + 1) / 2
 
 
-def _until_first(anchors: Floats, pairs: Floats, true: float) -> Floats:
+def _until_first(anchors: Floats, pairs: Floats, true: Floats) -> Floats:
     """Pairs asked where an anchor's first match settles it, in waves that grow: about a third is asked in vain."""
     each = pairs / np.maximum(anchors, 1e-12)
-    tries = -np.expm1(each * np.log1p(-min(true, 1 - 1e-12))) / max(true, 1e-12)
+    tries = -np.expm1(each * np.log1p(-np.minimum(true, 1 - 1e-12))) / np.maximum(true, 1e-12)
     found: Floats = anchors * np.minimum(each, 1.33 * tries)
     return found

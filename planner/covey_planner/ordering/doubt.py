@@ -16,11 +16,12 @@ from covey_planner.call import Call
 from covey_planner.cost.statistics import CallKey, Selectivity, call_key
 from covey_planner.cost.work import Work
 from covey_planner.logical import Ask, Block, Mixed, filters, leaves
+from covey_planner.ordering.cases import WIDTH, Cases
 from covey_planner.ordering.costing import Costing
 from covey_planner.ordering.costs import Costs
 from covey_planner.ordering.posing import Poser, Unit
 from covey_planner.ordering.problem import Ordered, Predicate, Problem, Share, Side
-from covey_planner.ordering.search import order, work
+from covey_planner.ordering.search import order
 
 LEAST_ITEMS = 1_000
 """Texts or pairs of which a sample is asked at least: below, there is little to save."""
@@ -39,13 +40,14 @@ _KEYS = 7
 """Shares of a block that may be in doubt."""
 _FEW = 3
 """Shares of which parts are looked at too, where all together are not worth a sample."""
-_MOST = 6
-"""Predicates of a block that is looked at: a larger one takes too long to order often."""
+_MOST = 10
+"""Predicates of a block that is looked at."""
+_LEVELS = 40
+"""Predicates of all searches for one statement, each of which goes through at most 2^3 problems at once: about half a
+millisecond each on one core. Blocks that come when they are used up are not looked at.
+"""
 _SURE = 0.02
 """Shares whose ranges are no wider are known."""
-_WIDTH = 12
-"""States that are followed where orders are compared."""
-
 Shares = Mapping[CallKey, Selectivity]
 
 
@@ -63,18 +65,19 @@ class Posed:
     units: tuple[Unit, ...]
     found: Ordered
 
-    def compare(self, shares: Shares) -> tuple[float, float]:
-        """The cost of this order and of the best one, under some shares."""
-        costing = self.costing
-        given, best = self._problems(shares)
-        least = costing.seconds(order(best, costing.seconds, _WIDTH, 1).work)
-        cost = costing.seconds(work(given, self.found.choices))
-        return cost, min(least, cost)
+    def compare(self, several: Sequence[Shares]) -> list[tuple[float, float]]:
+        """The cost of this order and of the best one, under several sets of shares."""
+        seconds = self.costing.seconds
+        given, best = zip(*map(self._problems, several), strict=True)
+        cases = Cases(best, seconds)
+        works = (cases if given == best else Cases(given, seconds)).work(self.found.choices)
+        costs = map(seconds, works)
+        return [(cost, min(least, cost)) for cost, least in zip(costs, cases.least(works), strict=True)]
 
     def knowing(self, shares: Shares) -> Posed:
         """The block in its best order under some shares."""
         problem = self._problems(shares)[1]
-        found = order(problem, self.costing.seconds, _WIDTH, 1)
+        found = order(problem, self.costing.seconds, WIDTH, 1)
         return replace(self, costing=replace(self.costing, assumed=shares), problem=problem, found=found)
 
     def _problems(self, shares: Shares) -> tuple[Problem, Problem]:
@@ -127,21 +130,23 @@ class Doubt:
 
     def further(self, shares: Shares) -> frozenset[CallKey]:
         """The questions that are worth another sample, now that these shares are known."""
-        found = (_worth_asking(posed.knowing(shares)) for posed in self.posed)
-        return frozenset(key for keys in found for key in keys if key not in shares)
+        found = doubt(posed.knowing(shares) for posed in self.posed).keys
+        return frozenset(key for key in found if key not in shares)
 
     def verdict(self, shares: Shares) -> Verdict:
         """Compare the given order with the best one, now that shares are known."""
-        found = [posed.compare(shares) for posed in self.posed]
+        found = [pair for posed in self.posed for pair in posed.compare([shares])]
         return Verdict(sum(given for given, _ in found), sum(best for _, best in found))
 
 
 def doubt(blocks: Iterable[Posed]) -> Doubt:
     """The questions whose shares are worth a sample."""
     keys: dict[CallKey, Selectivity] = {}
-    posed = tuple(blocks)
+    posed, levels = tuple(blocks), _LEVELS
     for each in posed:
-        keys.update(_worth_asking(each))
+        found, used = _worth_asking(each, levels)
+        keys.update(found)
+        levels -= used
     return Doubt(keys, posed if keys else ())
 
 
@@ -170,9 +175,12 @@ def range_of(share: Selectivity) -> tuple[float, float]:
     return share.low, share.high
 
 
-def _worth_asking(posed: Posed) -> dict[CallKey, Selectivity]:
-    """A block's questions that are worth a sample: not knowing them costs more than asking it."""
-    uncertain = _uncertain(posed) if len(posed.problem.predicates) <= _MOST else {}
+def _worth_asking(posed: Posed, levels: int) -> tuple[dict[CallKey, Selectivity], int]:
+    """A block's questions that are worth a sample: not knowing them costs more than asking it. levels: how many may be
+    used to find out; how many were.
+    """
+    each, used = len(posed.problem.predicates), 0
+    uncertain = _uncertain(posed) if each <= _MOST else {}
     keys = tuple(uncertain)[:_KEYS]
     least = MATTERS * posed.costing.seconds(posed.found.work)
     # Those about texts, as pairs are dear and may not be worth it any more once these are known; then all together, or
@@ -180,9 +188,12 @@ def _worth_asking(posed: Posed) -> dict[CallKey, Selectivity]:
     texts = tuple(key for key in keys if len(key.arguments) == 1)
     sets = [texts, keys, *(_by_step(posed, keys) if len(keys) <= _FEW else ())]
     for wanted in dict.fromkeys(filter(None, sets)):
+        used += each
+        if used > levels:
+            return {}, levels
         if _loss(posed, wanted, uncertain) > max(least, _price(posed, wanted)):
-            return {key: uncertain[key] for key in wanted}
-    return {}
+            return {key: uncertain[key] for key in wanted}, used
+    return {}, used
 
 
 def _by_step(posed: Posed, keys: Sequence[CallKey]) -> list[tuple[CallKey, ...]]:
@@ -229,17 +240,15 @@ def _loss(posed: Posed, keys: Sequence[CallKey], uncertain: Shares) -> float:
     four combinations of ends come equally often (an orthogonal array).
     """
     ends = [range_of(uncertain[key]) for key in keys]
-    runs = 1 << len(keys).bit_length()
-    losses = []
-    for run in range(runs):
+    runs = []
+    for run in range(1 << len(keys).bit_length()):
         sides = [(run & number).bit_count() % 2 for number in range(1, len(keys) + 1)]
         shares = {
             key: replace(uncertain[key], value=end[side])
             for key, end, side in zip(keys, ends, sides, strict=True)
         }
-        given, best = posed.compare(shares)
-        losses.append(given - best)
-    return sum(losses) / runs
+        runs.append(shares)
+    return sum(given - best for given, best in posed.compare(runs)) / len(runs)
 
 
 def _price(posed: Posed, keys: Iterable[CallKey]) -> float:

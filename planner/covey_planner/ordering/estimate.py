@@ -33,17 +33,21 @@ class Left:
 
 
 class Estimator:
-    """The estimates of one problem."""
+    """The estimates of one problem and of others that differ in shares only: cases, by number."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, *others: Problem) -> None:
         self._problem = problem
+        self.true = np.array(
+            [[each.selectivity.value for each in case.predicates] for case in (problem, *others)]
+        )
+        self._weights = np.log(np.maximum(self.true, _LEAST))
         size = len(problem.relations)
         self._rows = np.array([max(relation.rows, _LEAST) for relation in problem.relations])
         self._home = np.array([each.relation for each in problem.documents], np.int64)
         self._distinct = np.array([max(each.distinct, _LEAST) for each in problem.documents])
         self._copies = np.maximum(1.0, self._rows[self._home] / self._distinct)
         count = len(problem.predicates)
-        # Logarithms of selectivities: by relation, by documents, by pair of relations; and which pairs become joined.
+        # What selectivities count for: a relation, documents, a pair of relations; and which pairs become joined.
         self._own = np.zeros((count, size))
         self._text = np.zeros((count, len(self._home)))
         self._pair = np.zeros((count, size, size))
@@ -64,18 +68,16 @@ class Estimator:
 
     def _note(self, number: int, predicate: Predicate) -> None:
         side = predicate.sides[0]
-        weight = np.log(max(predicate.selectivity.value, _LEAST))
         ours = self._home[side.anchor]
         if side.partner is None:
             if predicate.effect == "keep":
-                self._own[number, ours] = self._text[number, side.anchor] = weight
+                self._own[number, ours] = self._text[number, side.anchor] = 1.0
             return
         theirs = self._home[side.partner]
         for here, there, documents in ((ours, theirs, side.partner), (theirs, ours, side.anchor)):
             self._fan[here, there] = min(self._fan[here, there], self._distinct[documents])
             if predicate.effect in ("keep", "semi"):
-                self._pair[number, here, there] = weight
-                self._joins[number, here, there] = 1.0
+                self._pair[number, here, there] = self._joins[number, here, there] = 1.0
 
     def _link(self, here: int, there: int, share: float, fan: float) -> None:
         """Add one direction of a link; a second one between two relations thins out what the first one joins."""
@@ -88,33 +90,34 @@ class Estimator:
             self._share[here, there], self._fan[here, there] = share, fan
             self._linked[here, there] = True
 
-    def left(self, masks: Masks) -> Left:
-        """What is left once all predicates of a set hold, for each set."""
+    def left(self, masks: Masks, cases: Ints | int = 0) -> Left:
+        """What is left once all predicates of a set hold, for each set. cases: whose shares hold."""
         applied = ((masks[:, None] & self._bits) != 0).astype(np.float64)
+        weighted, shares = applied * self._weights[cases], np.broadcast_to(self.true[cases], applied.shape)
         size = len(self._rows)
         joined = self._linked | ((applied @ self._joins.reshape(len(self._bits), -1)) > 0).reshape(
             -1, size, size
         )
-        true = np.exp((applied @ self._pair.reshape(len(self._bits), -1)).reshape(-1, size, size))
-        own = applied @ self._own
+        true = np.exp((weighted @ self._pair.reshape(len(self._bits), -1)).reshape(-1, size, size))
+        own = weighted @ self._own
         for number in self._anti:
-            own += applied[:, number, None] * self._without(number, np.exp(own))
+            own += applied[:, number, None] * self._without(number, np.exp(own), shares[:, number])
         message, gates = self._spread(own, joined, true)
-        documents = self._documents(own, applied @ self._text, gates)
+        documents = self._documents(own, weighted @ self._text, gates)
         pairs = np.zeros((len(masks), len(self._bits)))
         if len(self._asked):
             reach = _Reach(joined, true, message, own, self)
             pairs[:, self._asked] = self._pairs(reach, documents)
         return Left(documents, pairs)
 
-    def _without(self, number: int, own: Floats) -> Floats:
+    def _without(self, number: int, own: Floats, shares: Floats) -> Floats:
         """What a predicate that keeps rows without a partner leaves of each relation, as logarithms."""
         predicate = self._problem.predicates[number]
         side = predicate.sides[0]
         assert side.partner is not None
         ends = (self._home[side.anchor], self._home[side.partner])
         here, there = ends if predicate.outer == ends[0] else ends[::-1]
-        meets = _any(own[:, there] * predicate.selectivity.value, self._fan[here, there])
+        meets = _any(own[:, there] * shares, self._fan[here, there])
         kept = np.zeros_like(own)
         kept[:, here] = np.log(np.maximum(1 - self._share[here, there] * meets, _LEAST))
         return kept

@@ -9,10 +9,8 @@ from sqlglot import exp
 
 from covey_planner.call import Call
 from covey_planner.logical import All, Ask, Block, Condition, Mixed, Value, filters, is_cheap, leaves
-from covey_planner.lowering.steps import prompt_of
 from covey_planner.ordering.costing import Costing
 from covey_planner.ordering.labels import accepted, labelled
-from covey_planner.ordering.lengths import lengths
 from covey_planner.ordering.problem import Documents, Predicate, Problem, Prompt, Share, Side
 from covey_planner.ordering.sources import Sources
 from covey_planner.ordering.trees import Odds, shortest
@@ -162,7 +160,7 @@ class Poser:
         partner = self._number(call, partners) if partners else None
         if anchor is None or (partners and partner is None):
             return None
-        prompt = lengths(prompt_of(call, self._profile), self._costing.encode)
+        prompt = self._costing.prompt(call, self._profile)
         if call.kind == "label":
             inner = {label[:n] for label in call.labels for n in range(1, len(label))}
             more = sum(len(self._costing.encode(label, False)) for label in call.labels) if inner else 0
@@ -204,7 +202,7 @@ class Poser:
 
     def _question(self, call: Call) -> float:
         """The fixed tokens that a question adds to its documents."""
-        prompt = lengths(prompt_of(call, self._profile), self._costing.encode)
+        prompt = self._costing.prompt(call, self._profile)
         return prompt.question + prompt.pair
 
     def _exists(self, condition: Mixed, block: Block) -> tuple[Unit, Predicate] | None:

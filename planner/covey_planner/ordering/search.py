@@ -106,7 +106,7 @@ class _Search:
 
     def run(self) -> Ordered:
         written = self._written()
-        self._weights = _slope(self._seconds, _work(written))
+        self._weights = slope(self._seconds, _work(written))
         self._remaining = self._least_remaining()
         best = min(self._value(written), self._value(self._greedy().work)[0])
         levels = [self._start()]
@@ -245,7 +245,7 @@ def _leaves(problem: Problem, number: int) -> float:
     return 1.0 if predicate.effect == "none" else 1 - value if predicate.effect == "anti" else value
 
 
-def _slope(seconds: Seconds, work: Work) -> Floats:
+def slope(seconds: Seconds, work: Work) -> Floats:
     """What each unit costs near some work: a price by which candidates are compared before they are whole."""
     base, slopes = seconds(work), []
     for unit in ("fresh", "pairs", "read", "held"):
