@@ -97,13 +97,20 @@ class Given:
     """The rows behind a domain or behind pairs as they are before anything is answered; for estimates.
 
     rows: an AI-free query that yields the arguments as __covey_x0, __covey_x1, …; relations: those the arguments are
-    of; odds: what has to be answered besides; without: answer tables whose tuples are left out.
+    of; odds: what has to be answered besides; without: answer tables whose tuples are left out; alike: a query with
+    as many rows, the same one for all arguments of the same relations, "" where there is none.
     """
 
     rows: str
     relations: frozenset[str]
     odds: tuple[Odds, ...] = ()
     without: tuple[str, ...] = ()
+    alike: str = ""
+
+    @property
+    def counted(self) -> str:
+        """The query by which the rows are counted."""
+        return self.alike or self.rows
 
 
 @dataclass(frozen=True)

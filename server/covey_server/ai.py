@@ -104,9 +104,9 @@ class ModelSide:
         return expand(sql, self.views.read(cursor), dialect)
 
     def changed(self, names: frozenset[str]) -> None:
-        """Forget how often questions about these tables were true."""
+        """Forget what was counted of these tables, and how often questions about them were true."""
         if self.estimating is not None:
-            self.estimating.remembered.forget(names, _tables(self.database))
+            self.estimating.changed(names, _tables(self.database))
 
     def plan(
         self, checked: Checked, cursor: duckdb.DuckDBPyConnection, parameters: Parameters | None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import uvloop
 from covey_engine.prefill.errors import EngineError
+from covey_planner.cost.kept import KeptFigures
 from covey_planner.errors import PlanError
 from covey_storage.catalog import Database
 from covey_storage.errors import StorageError
@@ -160,7 +161,9 @@ def _ai_side(
     profile = find_profile(config.profile) if config.profile else profile_for(files.family)
     executor = Executor(database, library, tokenizer, engine, profiles=lambda _name: profile)
     prices = Prices(config.dollars_per_hour, device_dollars(config.device_dollars))
-    estimating = Estimating(engine, library, prices)
+    kept = KeptFigures(database.cursor)
+    stack.callback(kept.close)
+    estimating = Estimating(engine, library, prices, kept=kept)
     return ModelSide(database, executor, PlanOptions(profile), guard, estimating)
 
 

@@ -13,6 +13,7 @@ from typing import get_args
 import duckdb
 from covey_engine.prefill.api import Engine, EngineInfo, ModelSizes
 from covey_planner.cost.devices import DeviceProfile, datasheet, measure_cpu
+from covey_planner.cost.kept import KeptFigures
 from covey_planner.cost.roofline import Pricing, Rates, Roofline
 from covey_planner.cost.shape import ModelShape, Precision
 from covey_planner.cost.stored import StoredStatistics
@@ -37,13 +38,20 @@ class Prices:
 
 @dataclass(frozen=True)
 class Estimating:
-    """The running model as estimates see it. remembered: what it was asked before, and how often that was true."""
+    """The running model as estimates see it. remembered: what it was asked before, and how often that was true; kept:
+    what was counted of tables.
+    """
 
     engine: Engine
     library: TokenLibrary
     prices: Prices = field(default_factory=Prices)
     remembered: Remembered = field(default_factory=Remembered)
-    _sketches: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
+    kept: KeptFigures = field(default_factory=KeptFigures)
+
+    def changed(self, names: frozenset[str], tables: frozenset[str]) -> None:
+        """A statement with these words in it (lower case) has written something. tables: those that are there."""
+        self.remembered.forget(names, tables)
+        self.kept.forget(names)
 
     def options(self, options: PlanOptions) -> PlanOptions:
         """The options with what estimates need; waits where the model is being loaded."""
@@ -56,9 +64,7 @@ class Estimating:
 
     def statistics(self, cursor: duckdb.DuckDBPyConnection) -> StoredStatistics:
         """Statistics of what a cursor sees, for one statement."""
-        return StoredStatistics(
-            cursor, self.library, in_transaction(cursor), self.remembered, sketches=self._sketches
-        )
+        return StoredStatistics(cursor, self.library, in_transaction(cursor), self.remembered, kept=self.kept)
 
     @cached_property
     def pricing(self) -> Pricing:

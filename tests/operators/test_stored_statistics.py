@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import duckdb
 import pytest
+from covey_planner.cost.kept import KeptFigures
 from covey_planner.cost.statistics import DEFAULT, Count, KeyOverlap, Selectivity, TokenCount, hinted
 from covey_planner.cost.stored import StoredStatistics
 from covey_planner.physical import CallKey, Given, TextArgument
@@ -107,12 +108,11 @@ def test_a_few_rows_of_a_large_table_hold_as_many_values_as_are_expected(
 def test_values_of_a_large_column_are_sketched_once_until_the_table_changes(
     cursor: duckdb.DuckDBPyConnection, library: TokenLibrary
 ) -> None:
-    sketches: dict[tuple[str, str], tuple[str, float]] = {}
+    kept = KeptFigures()
 
     def distinct(left: float) -> float:
-        return StoredStatistics(cursor, library, left=left, sketches=sketches).distinct("big", "body").value
+        return StoredStatistics(cursor, library, left=left, kept=kept).distinct("big", "body").value
 
-    assert not sketches
     assert distinct(60.0) == pytest.approx(DISTINCT, rel=0.1)
     assert distinct(0.0) == distinct(60.0)
     cursor.execute(f"INSERT INTO big SELECT id, part, 'other ' || id FROM big WHERE id < {DISTINCT}")

@@ -23,9 +23,14 @@ def grouped(rows: str, count: int) -> str:
 
 
 def keys(column: pa.ChunkedArray) -> NDArray[np.void]:
-    """Keys (BLOB, 16 bytes each) as numpy values."""
-    fixed = column.cast(pa.binary(16)).combine_chunks()
-    return np.frombuffer(fixed.buffers()[1], "V16", len(fixed), fixed.offset * 16)
+    """Keys (BLOB, 16 bytes each, none NULL) as numpy values."""
+    found = [np.empty(0, "V16")]
+    # Arrow's own cast would import its compute functions, in the first statement that needs it.
+    for chunk in filter(len, column.chunks):
+        _, offsets, data = chunk.buffers()
+        begin = int(np.frombuffer(offsets, np.int32, 1, chunk.offset * 4)[0])
+        found.append(np.frombuffer(data, "V16", len(chunk), begin))
+    return np.concatenate(found)
 
 
 def firsts(keys: Sequence[NDArray[np.void]]) -> NDArray[np.intp]:

@@ -7,7 +7,7 @@ the figures say so.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import InitVar, dataclass, field, replace
 from typing import cast
@@ -21,6 +21,7 @@ from covey_storage.tokens import TokenColumn
 from numpy.typing import NDArray
 
 from covey_planner.cost.duck_figures import SECONDS, DuckFigures
+from covey_planner.cost.kept import KeptFigures
 from covey_planner.cost.keyed import firsts, grouped, keys
 from covey_planner.cost.statistics import (
     DEFAULT,
@@ -35,11 +36,10 @@ from covey_planner.cost.statistics import (
 from covey_planner.lowering.domains import VALUE
 from covey_planner.physical import CallKey, Given, TextArgument
 
-_ROWS = 20_000
 _BYTES = 8 << 20
-"""What is counted whatever the budget is: tables of so many rows and bytes of text."""
+"""Bytes of text that are counted whatever the budget is."""
 
-_SAMPLE = 64
+_SAMPLE, _UNKNOWN_BYTES = 64, 100.0
 _BYTES_PER_TOKEN = 4.0
 _SPREAD = 1.5
 """Mean square of text lengths over the square of their mean, where only their sum is known."""
@@ -49,9 +49,8 @@ _SPREAD = 1.5
 class StoredStatistics:
     """Statistics of what one cursor sees; made for one statement. in_transaction: the cursor must not be interrupted.
 
-    answers: what is known of questions asked before. left: seconds for what may take time. sketches: what has been
-    counted of large columns, by table and column, beside what DuckDB said of the column then; may outlive a
-    statement. What was found once is kept, failures too.
+    answers: what is known of questions asked before. left: seconds for what may take time. kept: what was found for
+    other statements. What was found once is kept, failures too.
     """
 
     cursor: InitVar[duckdb.DuckDBPyConnection]
@@ -59,9 +58,8 @@ class StoredStatistics:
     in_transaction: InitVar[bool] = False
     answers: Mapping[CallKey, Selectivity] = field(default_factory=dict)
     left: InitVar[float] = SECONDS
-    sketches: MutableMapping[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
+    kept: InitVar[KeptFigures | None] = None
     duck: DuckFigures = field(init=False)
-    _rows: dict[str, Count] = field(default_factory=dict)
     _ratios: dict[str, float] = field(default_factory=dict)
     _domains: dict[object, Counted] = field(default_factory=dict)
     _matching: dict[str, Count] = field(default_factory=dict)
@@ -69,8 +67,10 @@ class StoredStatistics:
     _overlaps: dict[tuple[tuple[str, str], tuple[str, str]], KeyOverlap] = field(default_factory=dict)
     _failures: dict[str, duckdb.Error] = field(default_factory=dict)
 
-    def __post_init__(self, cursor: duckdb.DuckDBPyConnection, in_transaction: bool, left: float) -> None:
-        self.duck = DuckFigures(cursor, in_transaction, left)
+    def __post_init__(
+        self, cursor: duckdb.DuckDBPyConnection, in_transaction: bool, left: float, kept: KeptFigures | None
+    ) -> None:
+        self.duck = DuckFigures(cursor, in_transaction, left, KeptFigures() if kept is None else kept)
 
     def within(
         self, cursor: duckdb.DuckDBPyConnection, answers: Mapping[CallKey, Selectivity]
@@ -82,9 +82,7 @@ class StoredStatistics:
 
     def rows(self, table: str) -> Count:
         """Rows of a table, exact; of a view as of a query."""
-        if table not in self._rows:
-            self._rows[table] = self.matching(f"SELECT 1 FROM {quoted(table)}")
-        return self._rows[table]
+        return self.matching(f"SELECT 1 FROM {quoted(table)}")
 
     def distinct(self, table: str, column: str) -> Count:
         """Different values, counted where the table is small, else by a sketch of the whole column."""
@@ -94,32 +92,21 @@ class StoredStatistics:
         return self._distincts[place]
 
     def _differing(self, table: str, column: str) -> Count:
-        name, source = quoted(column), quoted(table)
-        rows = self.rows(table).value
-        if rows <= _ROWS and self._text_bytes(table, column, rows) <= _BYTES:
-            found = self.duck.ask(f"SELECT count(DISTINCT {name}) FROM {source}", sure=True)
-            if found is not None:
-                return Count(float(found[0][0]), exact=True)
-        return Count(min(self._sketched(table, column, rows), rows), exact=False)
+        source, rows = self.duck.table(table), self.rows(table).value
+        if self._few_bytes([(table, column)], rows) and self.duck.small(source):
+            sql = f"SELECT count(DISTINCT {quoted(column)}) FROM {quoted(table)}"
 
-    def _sketched(self, table: str, column: str, rows: float) -> float:
-        """Different values of a large column, within a few percent if there is time for a sketch of all rows.
+            def find() -> float | None:
+                found = self.duck.ask(sql, sure=True)
+                return None if found is None else float(found[0][0])
 
-        What DuckDB keeps is a sketch of a sample, seen to be off by a factor of up to three.
-        """
-        kept = self.duck.column(table, column)
-        sketch = kept.get("approx_unique")
-        if sketch is None:
-            return rows
-        place, version = (table, column), f"{rows} {kept}"
-        known = self.sketches.get(place)
-        if known is not None and known[0] == version:
-            return known[1]
-        found = self.duck.ask(f"SELECT approx_count_distinct({quoted(column)}) FROM {quoted(table)}")
-        if found is None:
-            return float(sketch)
-        self.sketches[place] = version, float(found[0][0])
-        return self.sketches[place][1]
+            counted = self.duck.remember(("distinct", table, column), source.tables, find)
+            if counted is not None:
+                return Count(counted, exact=True)
+        # What DuckDB keeps is a sketch of a sample, seen to be off by a factor of up to three.
+        kept = self.duck.column(table, column).get("approx_unique")
+        sketch = self.duck.sketch(table, column) if kept is not None else None
+        return Count(min(sketch or kept or rows, rows), exact=False)
 
     def tokens(self, table: str, column: str) -> TokenCount:
         """Tokens of a text column: of all texts where the table is small and its token column holds them."""
@@ -137,7 +124,11 @@ class StoredStatistics:
 
     def _meeting(self, left: tuple[str, str], right: tuple[str, str]) -> KeyOverlap:
         ours, theirs = self.distinct(*left), self.distinct(*right)
-        if ours.exact and theirs.exact:
+        if (
+            ours.exact
+            and theirs.exact
+            and all(self.duck.small(self.duck.table(side[0])) for side in (left, right))
+        ):
             one, other = (
                 f"SELECT {quoted(column)} AS v FROM {quoted(table)}" for table, column in (left, right)
             )
@@ -155,23 +146,12 @@ class StoredStatistics:
             raise self._failures[sql]
         if sql not in self._matching:
             try:
-                self._matching[sql] = self._match(sql)
+                self._matching[sql] = self.duck.count(sql)
             except duckdb.Error as error:
                 # Asked again within a transaction, it would abort it.
                 self._failures[sql] = error
                 raise
         return self._matching[sql]
-
-    def _match(self, sql: str) -> Count:
-        expected = self.duck.outline(sql)
-        if expected.whole:
-            return Count(expected.rows, exact=True)
-        sure = expected.scanned <= _ROWS
-        if sure or not self.duck.in_transaction:
-            found = self.duck.ask(f"SELECT count(*) FROM ({sql}) AS __covey_q", sure)
-            if found is not None:
-                return Count(float(found[0][0]), exact=True)
-        return Count(expected.rows, exact=False)
 
     def selectivity(self, key: CallKey, hint: float | None = None) -> Selectivity:
         """Remembered, else the hint, else the default."""
@@ -179,32 +159,34 @@ class StoredStatistics:
 
     def domain(self, given: Given, arguments: Sequence[TextArgument]) -> Counted:
         """What a domain holds: counted, with the lengths from the token columns, where the tables are small."""
-        place = given.rows, tuple((argument.table, argument.column) for argument in arguments)
+        columns = tuple((argument.table, argument.column) for argument in arguments)
+        # All rows of a table are the same ones whatever it is called.
+        whole = self.duck.outline(given.counted).whole and None not in {table for table, _ in columns}
+        place = ("" if whole else given.rows), columns
         if place not in self._domains:
             self._domains[place] = self._count(given, arguments) or self._guess(given, arguments)
         return self._domains[place]
 
     def tuples(self, given: Given) -> Count:
         """Distinct tuples of the arguments: counted where the tables are small, else no more than there are rows."""
-        if self.duck.outline(given.rows).scanned <= _ROWS:
+        if self.duck.small(self.duck.outline(given.counted)):
             count = len(self.duck.cursor.sql(given.rows).columns)
             found = self.duck.ask(
                 f"SELECT count(*) FROM ({grouped(given.rows, count)}) AS __covey_q", sure=True
             )
             if found is not None:
                 return Count(float(found[0][0]), exact=True)
-        rows = self.matching(given.rows)
+        rows = self.matching(given.counted)
         return Count(rows.value, exact=False)
 
     def _count(self, given: Given, arguments: Sequence[TextArgument]) -> Counted | None:
         """Count a domain; None where it is too large."""
-        scanned = self.duck.outline(given.rows).scanned
-        if scanned > _ROWS or not self._few_bytes(arguments, scanned):
+        expected = self.duck.outline(given.counted)
+        stored = [(each.table, each.column) for each in arguments if each.table and each.column]
+        if not self._few_bytes(stored, expected.scanned) or not self.duck.small(expected):
             return None
         sql = grouped(given.rows, len(arguments))
-        found = self.duck.run(sql, duckdb.DuckDBPyRelation.to_arrow_table, sure=True)
-        if found is None:
-            return None
+        found = self.duck.cursor.sql(sql).to_arrow_table()
         rows = int(numbers(found["n"]).sum())
         held = [keys(found[f"k{n}"]) for n in range(len(arguments))]
         lengths = tuple(
@@ -239,7 +221,7 @@ class StoredStatistics:
             known = slots >= 0
             tokens[known] = column.lengths[slots[known]]
         if not known.all():
-            tokens[~known] = sizes[~known] / self._ratio(source)
+            tokens[~known] = sizes[~known] / self._ratio(source, argument)
         each = float(tokens.mean()) if len(tokens) else 0.0
         tokens = tokens[chosen]
         squares = float((tokens * tokens).sum())
@@ -247,7 +229,7 @@ class StoredStatistics:
 
     def _guess(self, given: Given, arguments: Sequence[TextArgument]) -> Counted:
         """A domain by DuckDB's estimates."""
-        rows = self.matching(given.rows)
+        rows = self.matching(given.counted)
         distinct = [self._distinct_among(argument, rows.value) for argument in arguments]
         tuples = min(rows.value, math.prod(distinct))
         lengths = tuple(
@@ -272,9 +254,7 @@ class StoredStatistics:
             known = column.lengths.astype(np.float64)
             mean, square = float(known.mean()), float((known * known).mean())
             return Lengths(texts, texts * mean, texts * square, exact=False)
-        ratio = _BYTES_PER_TOKEN
-        if argument.table is not None and argument.column is not None:
-            ratio = self._ratio(f"SELECT {quoted(argument.column)} AS text FROM {quoted(argument.table)}")
+        ratio = _BYTES_PER_TOKEN if argument.table is None else self._ratio("", argument)
         mean = self._mean_bytes(argument, given, number) / ratio
         return Lengths(texts, texts * mean, texts * mean * mean * _SPREAD, exact=False)
 
@@ -284,33 +264,40 @@ class StoredStatistics:
             rows = self.rows(argument.table).value
             if total and rows:
                 return float(total) / rows
-        text = f"strlen(CAST({VALUE}{number} AS VARCHAR))"
-        sample = f"SELECT avg({text}) FROM (SELECT * FROM ({given.rows}) LIMIT {_SAMPLE}) AS __covey_s"
-        found = None if self.duck.in_transaction else self.duck.ask(sample)
-        return float(found[0][0]) if found is not None and found[0][0] is not None else 100.0
+        text = f"coalesce(avg(strlen(CAST({VALUE}{number} AS VARCHAR))), {_UNKNOWN_BYTES})"
+        sample = f"SELECT {text} FROM (SELECT * FROM ({given.rows}) LIMIT {_SAMPLE}) AS __covey_s"
+        found = self.duck.number(
+            ("bytes", number, given.rows), sample, self.duck.outline(given.counted), finish=False
+        )
+        return _UNKNOWN_BYTES if found is None else found
 
-    def _ratio(self, source: str) -> float:
-        """Bytes a token, by tokenizing a few of the texts that a query yields as `text`."""
+    def _ratio(self, source: str, argument: TextArgument) -> float:
+        """Bytes a token, by tokenizing a few of a column's texts, else of those that a query yields as `text`."""
+        table, column = argument.table, argument.column
+        if table is not None and column is not None and self.duck.table(table).whole:
+            source = f"SELECT {quoted(column)} AS text FROM {quoted(table)}"
+            tables = self.duck.table(table).tables
+            return self.duck.remember(("ratio", table, column), tables, lambda: self._sampled(source))
         if source not in self._ratios:
-            text = "left(CAST(text AS VARCHAR), 1000)"
-            sample = f"SELECT {text} FROM ({source}) AS __covey_s WHERE text IS NOT NULL LIMIT 16"
-            texts = [str(row[0]) for row in self.duck.ask(sample, sure=True) or ()]
-            _, ids = self.library.tokenizer.encode_batch(texts)
-            size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
-            self._ratios[source] = size / len(ids) if len(ids) else _BYTES_PER_TOKEN
+            self._ratios[source] = self._sampled(source) if source else _BYTES_PER_TOKEN
         return self._ratios[source]
+
+    def _sampled(self, source: str) -> float:
+        text = "left(CAST(text AS VARCHAR), 1000)"
+        sample = f"SELECT {text} FROM ({source}) AS __covey_s WHERE text IS NOT NULL LIMIT 16"
+        texts = [str(row[0]) for row in self.duck.ask(sample, sure=True) or ()]
+        _, ids = self.library.tokenizer.encode_batch(texts)
+        size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+        return size / len(ids) if len(ids) else _BYTES_PER_TOKEN
 
     def _built(self, argument: TextArgument) -> TokenColumn | None:
         if argument.table is None or argument.column is None:
             return None
         return self.library.built(argument.table, argument.column)
 
-    def _few_bytes(self, arguments: Sequence[TextArgument], rows: float) -> bool:
-        stored = [(a.table, a.column) for a in arguments if a.table is not None and a.column is not None]
-        return sum(self._text_bytes(table, column, rows) for table, column in stored) <= _BYTES
-
-    def _text_bytes(self, table: str, column: str, rows: float) -> float:
-        return float(self.duck.column(table, column).get("total_string_length") or 16 * rows)
+    def _few_bytes(self, columns: Iterable[tuple[str, str]], rows: float) -> bool:
+        sizes = (self.duck.column(*place).get("total_string_length") or 16 * rows for place in columns)
+        return sum(sizes) <= _BYTES
 
     def _inside(self, one: tuple[str, str], other: tuple[str, str]) -> float:
         """The part of a column's range of numbers that lies in another's; 1 where they are no numbers."""

@@ -185,8 +185,15 @@ def given(
     if rows.with_free is None:
         return None
     free, relations = rows.free(), _relations(arguments)
-    inner = free.select(values(arguments), free.component(relations))
-    return Given(rows.with_free(inner) + inner, relations, rows.odds(component), tuple(without))
+    together = free.component(relations)
+    inner, alike = (free.select(columns, together) for columns in (values(arguments), ["1"]))
+    return Given(
+        rows.with_free(inner) + inner,
+        relations,
+        rows.odds(component),
+        tuple(without),
+        rows.with_free(alike) + alike,
+    )
 
 
 def _relations(arguments: Sequence[Argument]) -> frozenset[str]:
