@@ -179,16 +179,22 @@ def stale(bench: Sampling, case: Case, seed: int, wrong: str) -> Iterator[Ratios
         cursor.execute("CREATE TABLE docs_before AS FROM docs; CREATE TABLE authors_before AS FROM authors")
         bench.answers = _answers(old, seed, case)
         remembered = bench.learned(sql)
-        kept = dict(remembered)
+        kept = _known(remembered)
         for statement in statements:
             cursor.execute(statement)
         remembered.forget(frozenset({"docs", "authors"}), SCHEMA)
         bench.texts.clear()
         bench.answers = _answers(new, seed, case)
-        yield _compared(bench, f"| {case.name} | {wrong}, {change}", sql, kept, dict(remembered))
+        yield _compared(bench, f"| {case.name} | {wrong}, {change}", sql, kept, _known(remembered))
         for name in ("docs", "authors"):
             cursor.execute(f"CREATE OR REPLACE TABLE {name} AS FROM {name}_before; DROP TABLE {name}_before")
         bench.texts.clear()
+
+
+def _known(remembered: Remembered) -> dict[CallKey, Selectivity]:
+    """The shares of which enough is remembered."""
+    found = ((key, remembered.get(key)) for key in remembered)
+    return {key: share for key, share in found if share is not None}
 
 
 def _answers(shares: Sequence[float], seed: int, case: Case) -> Answers:

@@ -25,7 +25,7 @@ _COLUMN = re.compile(r"(\w+)\.\w+")
 class Remembered(Mapping[CallKey, Selectivity]):
     """Shares of true answers by question, for one model and prompt profile; methods may be called from any thread.
 
-    most: questions, and names of written tables, that are kept.
+    most: questions (each label of one for labels counts as one), and names of written tables, that are kept.
     """
 
     def __init__(self, most: int = 10_000) -> None:

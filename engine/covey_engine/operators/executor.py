@@ -196,10 +196,13 @@ class _Run:
         samples, doubt, revise = self.planned.samples, self.planned.doubt, self.revise
         if not samples or revise is None or self.overflow == "truncate":
             return self.planned.physical
-        found = doubt.news(self._ask_samples(samples))
-        # What is worth a sample may depend on what the first ones have shown.
-        more = further_samples(self.planned.physical, doubt.further(found), samples)
-        found |= doubt.news(self._ask_samples(more))
+        found: dict[CallKey, Selectivity] = {}
+        asked: list[AskStep] = []
+        while samples:
+            asked += samples
+            found |= doubt.news(self._ask_samples(samples))
+            # What is worth a sample depends on what those before have shown.
+            samples = further_samples(self.planned.physical, doubt.further(found), asked)
         verdict = doubt.verdict(found)
         revised = revise(found) if verdict.matters else None
         self.asking.ledger.sampled = Sampled(found, verdict, revised)

@@ -176,8 +176,8 @@ def range_of(share: Selectivity) -> tuple[float, float]:
 
 
 def _worth_asking(posed: Posed, levels: int) -> tuple[dict[CallKey, Selectivity], int]:
-    """A block's questions that are worth a sample: not knowing them costs more than asking it. levels: how many may be
-    used to find out; how many were.
+    """A block's questions that are worth a sample now: not knowing them costs more than asking it. levels: how many may
+    be used to find out; how many were.
     """
     each, used = len(posed.problem.predicates), 0
     uncertain = _uncertain(posed) if each <= _MOST else {}
@@ -192,12 +192,14 @@ def _worth_asking(posed: Posed, levels: int) -> tuple[dict[CallKey, Selectivity]
         if used > levels:
             return {}, levels
         if _loss(posed, wanted, uncertain) > max(least, _price(posed, wanted)):
-            return {key: uncertain[key] for key in wanted}, used
+            # What is asked first anyway costs next to nothing, and may leave nothing to ask about the others.
+            first = next(filter(None, _by_step(posed, wanted)))
+            return {key: uncertain[key] for key in first}, used
     return {}, used
 
 
 def _by_step(posed: Posed, keys: Sequence[CallKey]) -> list[tuple[CallKey, ...]]:
-    """The questions that one step can ask."""
+    """The questions that one step can ask, of each step in the order at hand."""
     found = []
     for numbers in _steps(posed).values():
         own = {call_key(call) for number in numbers for call in calls_of(posed.units[number])}
