@@ -56,6 +56,14 @@ class ShuttingDown(ServerError):
     """The server is going down."""
 
 
+class DatabaseLost(ServerError):
+    """DuckDB has given up the database while the statement ran, which may be run again."""
+
+
+class DatabaseBroken(ServerError):
+    """DuckDB has given up the database because of this statement."""
+
+
 CODES: tuple[tuple[type[BaseException], StatusCode], ...] = (
     # The first match wins, so subclasses stand before their bases.
     (BadRequest, StatusCode.INVALID_ARGUMENT),
@@ -66,6 +74,8 @@ CODES: tuple[tuple[type[BaseException], StatusCode], ...] = (
     (TransactionAborted, StatusCode.ABORTED),
     (Stopped, StatusCode.CANCELLED),
     (ShuttingDown, StatusCode.UNAVAILABLE),
+    (DatabaseLost, StatusCode.UNAVAILABLE),
+    (DatabaseBroken, StatusCode.INTERNAL),
     (planner.PlanError, StatusCode.INVALID_ARGUMENT),
     (operators.QueryCancelled, StatusCode.CANCELLED),
     (operators.ContextOverflow, StatusCode.INVALID_ARGUMENT),
@@ -110,6 +120,9 @@ _BY_FIRST_WORDS: tuple[tuple[str, StatusCode], ...] = (
 )
 
 _PATH = re.compile(r"(?<![\w/.:])/(?:[\w.@+-]+/)+([\w.@+-]+)")
+_TRACE = re.compile(
+    r"\n+Stack Trace:.*|\n+This error signals an assertion failure within DuckDB.*", re.DOTALL
+)
 _EXCERPT = re.compile(r"\n+LINE (\d+):[^\n]*(?:\n[ ^~]*)?")
 
 
@@ -135,7 +148,7 @@ def status_of(error: BaseException) -> Status:
 
 
 def one_line(text: str) -> str:
-    """A message without line breaks, source excerpts or folders of this machine."""
-    text = _EXCERPT.sub(lambda found: f" (line {found[1]})", text.strip())
+    """A message without line breaks, source excerpts, stack traces or folders of this machine."""
+    text = _EXCERPT.sub(lambda found: f" (line {found[1]})", _TRACE.sub("", text.strip()))
     text = " ".join(part.strip() for part in text.splitlines() if part.strip())
     return _PATH.sub(r"\1", text)

@@ -10,8 +10,8 @@ import pyarrow as pa
 from covey_server.errors import AlreadyThere, BadRequest, NoSuchThing
 from covey_server.framing import Upload
 from covey_server.guard import refuse_reserved
+from covey_server.lanes import Lane, quote
 from covey_server.proto.flight_sql_pb2 import CommandStatementIngest
-from covey_server.sessions import Lane, quote
 
 _SOURCE = "covey_upload"
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from covey_server import lifecycle
 from covey_server.framing import encode_schema
-from covey_server.sessions import quote
+from covey_server.lanes import quote
 from covey_server.statements import described, result_schema
 
 

@@ -24,9 +24,9 @@ from covey_server import lifecycle
 from covey_server.errors import BadRequest, ServerError, Stopped, status_of
 from covey_server.framing import frame_batch, plain_batch, plain_schema, rows_per_batch
 from covey_server.guard import Checked, Guard
+from covey_server.lanes import Cursors, Lane
 from covey_server.lifecycle import History, Record
 from covey_server.results import Rows
-from covey_server.sessions import Cursors, Lane
 from covey_server.statements import (
     EMPTY,
     Outline,

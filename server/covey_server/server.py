@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,6 +19,7 @@ from covey_server.flightsql import FlightSql
 from covey_server.guard import Guard
 from covey_server.lifecycle import History
 from covey_server.query import AiSide, Core
+from covey_server.recovery import Recovery
 from covey_server.registry import Registry
 from covey_server.service import SERVICE, FlightService
 from covey_server.sessions import Sessions
@@ -63,11 +65,13 @@ class Server:
         cursor = database.cursor()
         known = facts(keywords(cursor), config.statement_ttl_seconds, config.transaction_ttl_seconds)
         cursor.close()
+        flight = FlightSql(core, self.sessions, self.registry, known)
+        recovery = Recovery(
+            database, self.sessions, self.registry, _kept(database), _forgetting(database, ai)
+        )
         self._health = health.aio.HealthServicer()
         self._grpc = grpc.aio.server(options=_OPTIONS)
-        self._grpc.add_generic_rpc_handlers(
-            (FlightService(FlightSql(core, self.sessions, self.registry, known), self._pool).handler(),)
-        )
+        self._grpc.add_generic_rpc_handlers((FlightService(flight, self._pool, recovery).handler(),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
         self._reaper: asyncio.Task[None] | None = None
 
@@ -122,3 +126,20 @@ class Server:
                 await loop.run_in_executor(self._pool, self.sessions.reap)
             except Exception:
                 _log.exception("reaping failed")
+
+
+def _kept(database: Database) -> str:
+    """What is there after the database was opened again."""
+    if database.path is not None:
+        return "all that was committed"
+    return "the tables of its data files, and no others"
+
+
+def _forgetting(database: Database, ai: AiSide | None) -> Callable[[], None]:
+    """Has the model's side forget what it knows of tables."""
+
+    def forget() -> None:
+        if ai is not None:
+            ai.changed(frozenset(name.lower() for name in database.columns()))
+
+    return forget

@@ -26,6 +26,7 @@ from covey_server.proto import flight_pb2
 from covey_server.proto import flight_sql_pb2 as sql
 from covey_server.puts import put
 from covey_server.query import Query
+from covey_server.recovery import Recovery
 from covey_server.sessions import COOKIE
 from covey_server.wire import descriptor, flight_info, ticket, unpack
 
@@ -50,8 +51,9 @@ class _Gone(Exception):
 class FlightService:
     """The RPCs of Arrow Flight over the Flight SQL commands."""
 
-    def __init__(self, flight: FlightSql, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, flight: FlightSql, pool: ThreadPoolExecutor, recovery: Recovery) -> None:
         self._flight = flight
+        self._recovery = recovery
         self._pool = pool
         self._spooling: dict[str, asyncio.Future[int]] = {}
 
@@ -140,6 +142,7 @@ class FlightService:
 
     async def do_put(self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> None:
         """Take an upload; the worker reads it while it comes."""
+        before = self._recovery.opened
         call = await self._call(context)
         upload = Upload()
         feeding: asyncio.Task[None] | None = None
@@ -157,7 +160,7 @@ class FlightService:
             call.cancel()
             raise
         except Exception as error:
-            await _abort(context, error)
+            await self._abort(context, error, before)
         finally:
             if feeding is not None:
                 feeding.cancel()
@@ -204,6 +207,7 @@ class FlightService:
         self, method: Callable[[Call, bytes], Awaitable[bytes]]
     ) -> Callable[[bytes, grpc.aio.ServicerContext], Awaitable[bytes]]:
         async def serve(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+            before = self._recovery.opened
             call = await self._call(context)
             try:
                 return await method(call, request)
@@ -211,7 +215,7 @@ class FlightService:
                 call.cancel()
                 raise
             except Exception as error:
-                await _abort(context, error)
+                await self._abort(context, error, before)
                 return b""
 
         return serve
@@ -220,6 +224,7 @@ class FlightService:
         self, method: Callable[[Call, bytes, grpc.aio.ServicerContext], Awaitable[None]]
     ) -> Callable[[bytes, grpc.aio.ServicerContext], Awaitable[None]]:
         async def serve(request: bytes, context: grpc.aio.ServicerContext) -> None:
+            before = self._recovery.opened
             call = await self._call(context)
             try:
                 await method(call, request, context)
@@ -229,7 +234,7 @@ class FlightService:
             except _Gone:
                 call.cancel()
             except Exception as error:
-                await _abort(context, error)
+                await self._abort(context, error, before)
 
         return serve
 
@@ -238,6 +243,12 @@ class FlightService:
             await _abort(context, Unsupported(f"{name} is not supported"))
 
         return serve
+
+    async def _abort(self, context: grpc.aio.ServicerContext, error: Exception, before: int) -> None:
+        """Tell a caller what went wrong in a request that began after `before` openings of the database."""
+        if not isinstance(error, ServerError | _Gone):
+            error = await self._work(self._recovery.explained, error, before)
+        await _abort(context, error)
 
     def _background(self, function: Callable[[], _T]) -> asyncio.Future[_T]:
         """Start what blocks in a worker thread, for a caller who may be gone when it ends."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakSet
 
 import duckdb
 
@@ -22,13 +24,12 @@ class Database:
     loaded. Every method may be called from any thread; a cursor belongs to one thread at a time.
     """
 
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, path: Path | None, spill: TemporaryFolder | None
-    ) -> None:
-        self.path = path
-        self._connection = connection
-        self._spill = spill
+    def __init__(self, source: _Source) -> None:
+        self.path = source.path
+        self._source = source
         self._lock = threading.Lock()
+        self._cursors: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+        self._open()
 
     @staticmethod
     def open(
@@ -45,20 +46,41 @@ class Database:
         one line each.
         """
         tables = data_tables([Path(source).expanduser() for source in data])
+        return Database(_Source(path, tables, memory_limit, threads))
+
+    def reopen(self) -> bool:
+        """Open the database anew where DuckDB has given it up after an error of its own; whether that was so.
+
+        All cursors end, and what is not committed is lost. A database in memory holds what the data files hold.
+        Raises StorageError where it cannot be opened: for a file, as long as a statement holds on to the old one.
+        """
+        with self._lock:
+            if self._alive():
+                return False
+            for cursor in list(self._cursors):
+                with suppress(duckdb.Error):
+                    cursor.interrupt()
+                    cursor.close()
+            self._close()
+            self._open()
+            return True
+
+    def _open(self) -> None:
         # A file's spill folder lies beside it.
-        spill = TemporaryFolder("spill") if path is None else None
-        connection = _connect(path)
-        database = Database(connection, path, spill)
+        self._spill = TemporaryFolder("spill") if self.path is None else None
+        self._connection = _connect(self.path)
         try:
-            _configure(connection, path, memory_limit, threads, None if spill is None else spill.path)
-            for name, file in tables.items():
-                load(connection, name, file)
-            connection.execute("SET enable_external_access = false")
-            connection.execute("SET lock_configuration = true")
+            self._source.fill(self._connection, None if self._spill is None else self._spill.path)
         except BaseException:
-            database.close()
+            self._close()
             raise
-        return database
+
+    def _alive(self) -> bool:
+        try:
+            self._connection.execute("SELECT 1")
+        except duckdb.Error:
+            return False
+        return True
 
     @property
     def tokens_root(self) -> Path | None:
@@ -68,7 +90,9 @@ class Database:
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A new connection to the database, with transactions of its own."""
         with self._lock:
-            return self._connection.cursor()
+            cursor = self._connection.cursor()
+            self._cursors.add(cursor)
+            return cursor
 
     def columns(self, cursor: duckdb.DuckDBPyConnection | None = None) -> dict[str, dict[str, str]]:
         """The DuckDB type of each column of each table and view, in their order.
@@ -102,11 +126,33 @@ class Database:
 
         One on which a statement still runs keeps DuckDB open until it ends, with its process at the latest.
         """
-        with self._lock, suppress(duckdb.Error):
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        with suppress(duckdb.Error):
             # DuckDB refuses to close a connection that is busy.
             self._connection.close()
         if self._spill is not None:
             self._spill.close()
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What a database is opened from. tables: the data file of each; the others: as of `Database.open`."""
+
+    path: Path | None
+    tables: Mapping[str, Path]
+    memory_limit: str | None
+    threads: int | None
+
+    def fill(self, connection: duckdb.DuckDBPyConnection, spill: Path | None) -> None:
+        """Configure DuckDB, load the data files and lock it. Raises StorageError."""
+        _configure(connection, self.path, self.memory_limit, self.threads, spill)
+        for name, file in self.tables.items():
+            load(connection, name, file)
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
 
 
 def _connect(path: Path | None) -> duckdb.DuckDBPyConnection:

@@ -10,11 +10,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 from covey_server.errors import BadRequest, NoSuchThing, Stopped
+from covey_server.lanes import Lane
 from covey_server.lifecycle import History, Record
 from covey_server.query import Core, Query
 from covey_server.registry import Prepared, Registry
 from covey_server.results import Rows
-from covey_server.sessions import Lane, Sessions
+from covey_server.sessions import Sessions
 from covey_server.statements import EMPTY, Outline
 
 BATCH = pa.record_batch({"n": [1, 2, 3]})

@@ -12,8 +12,9 @@ import pytest
 from covey_engine.operators.overflow import Overflow
 from covey_engine.prefill.api import Figures, Progress
 from covey_server.guard import Checked
+from covey_server.lanes import Lane
 from covey_server.query import AiPlan, AiResult, Core, Query
-from covey_server.sessions import Lane, Sessions
+from covey_server.sessions import Sessions
 from covey_server.statements import EMPTY, Outline, Parameters
 
 BATCH = pa.record_batch({"n": [1, 2, 3]})

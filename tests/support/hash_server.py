@@ -62,8 +62,8 @@ class Host:
             executor = Executor(database, library, TOKENIZER, engine, lambda _: PROFILE)
             estimating = None if prices is None else Estimating(engine, library, prices)
             side = ModelSide(database, executor, PlanOptions(PROFILE), guard, estimating)
-            server, port = self._do(_start(database, guard, side))
-            stack.callback(lambda: self._do(server.stop()))
+            server, port = self.do(_start(database, guard, side))
+            stack.callback(lambda: self.do(server.stop()))
             yield f"grpc://127.0.0.1:{port}"
 
     @contextmanager
@@ -75,7 +75,7 @@ class Host:
                 cursor.execute(f"SET ai_optimizer = '{optimizer}'")
             yield connection
 
-    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
