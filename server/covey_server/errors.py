@@ -119,6 +119,12 @@ _BY_FIRST_WORDS: tuple[tuple[str, StatusCode], ...] = (
     ("Mismatch Type", StatusCode.INVALID_ARGUMENT),
 )
 
+_LARGE = "maximum total string size for regular string buffers"
+_TOO_LARGE = (
+    "128 neighbouring rows of the result hold more than 2 GiB of text, which no Arrow batch can: "
+    "select fewer of the long ones at once, or parts of them"
+)
+
 _PATH = re.compile(r"(?<![\w/.:])/(?:[\w.@+-]+/)+([\w.@+-]+)")
 _TRACE = re.compile(
     r"\n+Stack Trace:.*|\n+This error signals an assertion failure within DuckDB.*", re.DOTALL
@@ -141,6 +147,11 @@ def status_of(error: BaseException) -> Status:
         for words, code in _BY_FIRST_WORDS:
             if text.startswith(f"{words} Error"):
                 return Status(code, one_line(text))
+    if type(error) is duckdb.Error:
+        # What DuckDB has no class for is about the statement, such as a parameter where none may stand.
+        return Status(StatusCode.INVALID_ARGUMENT, one_line(text))
+    if _LARGE in text:
+        return Status(StatusCode.INVALID_ARGUMENT, _TOO_LARGE)
     for kind, code in CODES:
         if isinstance(error, kind):
             return Status(code, one_line(text))

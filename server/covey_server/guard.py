@@ -130,6 +130,11 @@ class Guard:
 
     def check(self, sql: str) -> Checked:
         """The one statement of a text. Raises BadRequest, Refused or DuckDB's parser error."""
+        if "\0" in sql:
+            # DuckDB takes it for the end of the text.
+            raise BadRequest(
+                f"character {sql.index(chr(0)) + 1} of the statement is NUL: write chr(0) for it"
+            )
         tokens = tuple(tokenize(sql))
         while tokens and tokens[-1].text == ";":
             tokens = tokens[:-1]

@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 from covey_engine.prefill.api import Figures, Progress
 from covey_planner.errors import PlanError
+from covey_storage.batches import Batches
 
 from covey_server import lifecycle
 from covey_server.errors import BadRequest, ServerError, Stopped, status_of
@@ -313,7 +314,8 @@ class Query:
         width = (
             announced if announced is not None else result_schema(cursor, relation.columns, relation.types)
         )
-        reader = relation.to_arrow_reader(rows_per_batch(width, self._core.slice_bytes))
+        slice_bytes = self._core.slice_bytes
+        reader = Batches(relation, rows_per_batch(width, slice_bytes), slice_bytes)
         schema = _agreed(reader.schema, announced)
         return Rows(schema, _plain(reader, schema), reader.close, lock)
 

@@ -149,7 +149,7 @@ class FlightService:
         try:
             first = await anext(aiter(requests), None)
             if first is None:
-                raise BadRequest("the upload is empty")
+                raise BadRequest("the upload is empty: not even the names of its columns came")
             packed = flight_pb2.FlightData.FromString(first).flight_descriptor.cmd
             upload.offer(first)
             feeding = asyncio.create_task(_feed(upload, requests))

@@ -168,8 +168,9 @@ class Sessions:
             self.end(transaction, commit=False)
 
     def lose(self) -> None:
-        """The database is another one now, in which no transaction is open."""
+        """The database is another one now, in which no transaction is open, and plans are made anew."""
         with self._lock:
+            self._writes += 1
             held = [kept for session in self._by_id.values() for kept in session.transactions.values()]
         for transaction in held:
             transaction.lose()

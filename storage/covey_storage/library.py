@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from covey_storage.batches import Batches
 from covey_storage.catalog import Database
 from covey_storage.data_files import quoted, reason
 from covey_storage.errors import Damaged, NotFound, StorageError
@@ -34,6 +35,9 @@ Progress = Callable[[int, int], None]
 """Called with the texts tokenized so far and the texts to tokenize; what it raises ends the work."""
 
 _ROWS = 2048
+_BATCH_BYTES = 16 << 20
+"""Bytes of texts read and tokenized at a time, about."""
+
 _SEGMENT_TOKENS = 4 << 20
 _DIGEST = 12
 """Hexadecimal digits that tell the folders of columns apart."""
@@ -295,7 +299,7 @@ def _first_of_each(
 
 def _batches(cursor: duckdb.DuckDBPyConnection, query: str) -> Generator[pa.RecordBatch, None, None]:
     """The query's result as it is computed; the cursor is free again when the iterator is closed."""
-    reader = cursor.sql(query).to_arrow_reader(_ROWS)
+    reader = Batches(cursor.sql(query), _ROWS, _BATCH_BYTES)
     try:
         yield from reader
     finally:

@@ -13,7 +13,9 @@ import pytest
 from covey_server import guard as guarding
 from covey_server.config import ServerConfig
 from covey_server.guard import Guard
+from covey_server.query import Core
 from covey_server.server import Server
+from covey_server.sessions import Sessions
 from covey_storage.catalog import Database
 from covey_storage.errors import StorageError
 from support.hash_server import Host
@@ -136,6 +138,13 @@ def test_a_transaction_that_has_written_is_lost_and_says_so(connect) -> None:
     assert rows(writer, "SELECT count(*) FROM tickets") == [(5,)]
     with pytest.raises(dbapi.ProgrammingError, match="never does not exist"):
         rows(writer, "SELECT * FROM never")
+
+
+def test_plans_that_were_made_ahead_are_made_anew(core: Core) -> None:
+    sessions = Sessions(core.database, 60, 60)
+    before = sessions.writes
+    sessions.lose()
+    assert sessions.writes > before
 
 
 def test_an_error_that_leaves_the_database_as_it_is_changes_nothing(connect, database: Database) -> None:

@@ -208,3 +208,19 @@ def test_queries_are_recorded_with_their_tag(connect) -> None:
     assert second[:2] == ("failed", 0)
     assert "Could not convert" in second[2]
     assert third[0] == "running"
+
+
+def test_a_parameter_where_none_may_stand_is_the_statements_fault(connection: dbapi.Connection) -> None:
+    with pytest.raises(
+        dbapi.ProgrammingError, match=r"INVALID_ARGUMENT.*Parameter not supported in ORDER BY"
+    ):
+        rows(connection, "SELECT name FROM animals ORDER BY ?", (1,))
+
+
+def test_long_texts_come_in_messages_of_fair_size(connection: dbapi.Connection) -> None:
+    text = "SELECT range AS n, repeat('x', 300000) AS x FROM range(2000)"
+    with connection.cursor() as cursor:
+        cursor.execute(text)
+        found = [(batch.num_rows, batch.nbytes) for batch in cursor.fetch_record_batch()]
+    assert sum(rows for rows, _ in found) == 2000
+    assert max(size for _, size in found) < 2 << 20

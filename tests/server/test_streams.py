@@ -310,3 +310,13 @@ def test_many_streams_at_once(connect) -> None:
     for thread in threads:
         thread.join()
     assert results == [300_000] * 8
+
+
+def test_a_nul_in_a_statement_is_named(channel: grpc.Channel) -> None:
+    # ADBC's driver takes it for the end of the text, as DuckDB does.
+    with pytest.raises(grpc.RpcError, match="character 10 of the statement is NUL: write chr") as caught:
+        unary(channel, "GetFlightInfo", query("SELECT 'a\0b'"), flight.FlightInfo)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    info = unary(channel, "GetFlightInfo", query("SELECT 'a' || chr(0) || 'b' AS x"), flight.FlightInfo)
+    found = read(stream(channel, "DoGet", info.endpoint[0].ticket, flight.FlightData))
+    assert found["x"].to_pylist() == ["a\0b"]

@@ -9,12 +9,16 @@ from typing import cast
 
 import duckdb
 import pyarrow as pa
+from covey_storage.batches import Batches
 
 from covey_engine.operators.errors import QueryCancelled, StatementFailed
 from covey_engine.operators.watch import CancelWatch
 
 BATCH_ROWS = 16_384
-"""Rows of one batch: few enough that long texts stay at tens of megabytes."""
+"""Rows of one batch at most."""
+
+_BATCH_BYTES = 16 << 20
+"""Bytes of one batch, about, where texts are long."""
 
 
 class Statements:
@@ -35,14 +39,14 @@ class Statements:
         if self._cancel.is_set():
             raise QueryCancelled("the query was cancelled")
 
-    def open(self, sql: str, parameters: Sequence[object] = ()) -> pa.RecordBatchReader:
+    def open(self, sql: str, parameters: Sequence[object] = ()) -> Batches:
         """Start a statement and return its lazy reader. Raises DuckDB's own errors."""
         with self._interruptible():
             # `execute` would drain the whole result first; only a relation streams.
             relation = self.cursor.sql(sql, params=list(parameters) or None)
-            return relation.to_arrow_reader(BATCH_ROWS)
+            return Batches(relation, BATCH_ROWS, _BATCH_BYTES)
 
-    def batches(self, reader: pa.RecordBatchReader) -> Generator[pa.RecordBatch]:
+    def batches(self, reader: Batches) -> Generator[pa.RecordBatch]:
         """The reader's batches; closes it in the end, also when dropped half way."""
         try:
             while True:
@@ -65,7 +69,7 @@ class Statements:
             relation = self.cursor.sql(sql)
             if relation is None:
                 return
-            reader = relation.to_arrow_reader(BATCH_ROWS)
+            reader = Batches(relation, BATCH_ROWS, _BATCH_BYTES)
         yield from self.batches(reader)
 
     def table(self, sql: str) -> pa.Table:
