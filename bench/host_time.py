@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import covey
+import psutil
 import pyarrow.parquet as parquet
 import workloads
 from tokenizers import Tokenizer
@@ -35,12 +36,15 @@ AFTER = 2
 
 @dataclass
 class Run:
-    """One execution. seconds: the client's; device: of its chunks; moments: by name, seconds since it began."""
+    """One execution. seconds: the client's; device: of its chunks; cpu: of server and worker; moments: by name, seconds
+    since it began.
+    """
 
     seconds: float
     device: float
     chunks: int
     tokens: int
+    cpu: float
     moments: dict[str, list[float]]
 
     @property
@@ -55,6 +59,7 @@ class Side:
 
     name: str
     events: Path
+    process: psutil.Process
     connection: covey.Connection
     runs: dict[str, list[Run]] = field(default_factory=dict)
     _read: int = 0
@@ -62,6 +67,7 @@ class Side:
     def run(self, sql: str) -> Run:
         """Execute a statement and read what was noted meanwhile."""
         self._lines()
+        cpu = self._cpu()
         began = time.monotonic_ns()
         with self.connection.cursor() as cursor:
             cursor.execute(sql)
@@ -77,7 +83,12 @@ class Side:
             if more:
                 device, tokens, chunks = device + float(more[1]), tokens + int(more[0]), chunks + 1
         moments["ended"] = [(ended - began) / 1e9]
-        return Run((ended - began) / 1e9, device, chunks, tokens, moments)
+        return Run((ended - began) / 1e9, device, chunks, tokens, self._cpu() - cpu, moments)
+
+    def _cpu(self) -> float:
+        """CPU seconds of the server and its worker so far, in steps of 10 ms."""
+        whole = (self.process, *self.process.children(recursive=True))
+        return sum(times.user + times.system for times in (one.cpu_times() for one in whole))
 
     def _lines(self) -> list[str]:
         with self.events.open() as file:
@@ -127,7 +138,7 @@ def server(tree: Path, folder: Path, tokenizer: Path, us: float, ms: float) -> I
                 raise SystemExit((folder / "server.log").read_text())
             time.sleep(0.05)
         with covey.connect(ready.read_text().strip()) as connection:
-            yield Side(str(tree), events, connection)
+            yield Side(str(tree), events, psutil.Process(process.pid), connection)
     finally:
         process.terminate()
         process.wait(30)
@@ -189,9 +200,11 @@ def report(side: Side, name: str, whole: bool) -> None:
     runs = side.runs[name]
     host = [run.host * 1e3 for run in runs]
     tenth = sorted(host)[len(host) // 10]
+    cpu = statistics.mean(run.cpu for run in runs) * 1e3
     print(
         f"{name:12} host {min(host):7.1f} ms least, {tenth:7.1f} p10, {statistics.median(host):7.1f} median of "
-        f"{len(runs)}; device {runs[-1].device:.3f} s, {runs[-1].chunks} chunks, {runs[-1].tokens} tokens ({side.name})"
+        f"{len(runs)}, {cpu:.0f} ms of CPU; device {runs[-1].device:.3f} s, {runs[-1].chunks} chunks, "
+        f"{runs[-1].tokens} tokens ({side.name})"
     )
     if whole:
         print("\n".join(timeline(runs)), flush=True)

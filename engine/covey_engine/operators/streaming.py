@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import cast
 
 import duckdb
 import pyarrow as pa
@@ -131,8 +130,9 @@ class Statements:
 
     def _in_transaction(self) -> bool:
         # Outside a transaction every statement has one of its own. A failed BEGIN would abort an open one.
-        first, second = (cast(int, self.table("SELECT txid_current()")[0][0].as_py()) for _ in range(2))
-        return first == second
+        with self._interruptible():
+            first, second = (self.cursor.execute("SELECT txid_current()").fetchall() for _ in range(2))
+        return bool(first == second)
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:

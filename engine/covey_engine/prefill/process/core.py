@@ -39,6 +39,8 @@ class Listener(Protocol):
 
 Task = Callable[[], None]
 _Result = tuple[Logits | BaseException, float]
+_Staged = tuple[Chunk, Head, threading.Event]
+"""A planned chunk, what its logits are of, and whether it was launched."""
 
 
 class Core:
@@ -53,7 +55,7 @@ class Core:
         self._scheduler = Scheduler(limits, open_column)
         self._head = Head()
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._staged: queue.SimpleQueue[tuple[Chunk, Head] | None] = queue.SimpleQueue()
+        self._staged: queue.SimpleQueue[_Staged | None] = queue.SimpleQueue()
         self._launched: queue.SimpleQueue[Pending | BaseException | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         self._flying = 0
@@ -84,7 +86,9 @@ class Core:
         for thread in others:
             thread.start()
         while (staged := self._staged.get()) is not None:
-            self._launched.put(self._launch(*staged))
+            chunk, head, launched = staged
+            self._launched.put(self._launch(chunk, head))
+            launched.set()
         self._launched.put(None)
         for thread in others:
             thread.join()
@@ -128,7 +132,11 @@ class Core:
             self._listener.hear(empty)
         chunk = self._scheduler.schedule() if self._flying < _AHEAD else None
         if chunk is not None:
-            self._staged.put((chunk, self._scheduler.head))
+            launched = threading.Event()
+            self._staged.put((chunk, self._scheduler.head, launched))
+            if not self._flying:
+                # The device waits for this one, and would wait longer if the next were planned beside its launch.
+                launched.wait()
             self._flying += 1
         elif self._flying:
             self._flying -= 1
