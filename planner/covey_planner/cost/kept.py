@@ -18,6 +18,9 @@ import duckdb
 SECONDS = 3.0
 """How long a count behind a statement may take."""
 
+_PAUSE = 0.1
+"""Seconds before the first of several counts: the statement that wants it should not wait for it."""
+
 _WAITING = 16
 """Counts that wait at most; further ones are left to a later statement."""
 
@@ -56,7 +59,7 @@ class KeptFigures:
     _pending: set[Hashable] = field(default_factory=set)
     _thread: threading.Thread | None = None
     _running: duckdb.DuckDBPyConnection | None = None
-    _closed: bool = False
+    _closed: threading.Event = field(default_factory=threading.Event)
 
     @property
     def now(self) -> int:
@@ -102,7 +105,7 @@ class KeptFigures:
         if self.cursors is None:
             return False
         with self._lock:
-            if self._closed or len(self._waiting) >= _WAITING:
+            if self._closed.is_set() or len(self._waiting) >= _WAITING:
                 return False
             if count.key not in self._pending:
                 self._pending.add(count.key)
@@ -126,7 +129,7 @@ class KeptFigures:
     def close(self) -> None:
         """Count no more, and end what is under way."""
         with self._lock:
-            self._closed = True
+            self._closed.set()
             self._waiting.clear()
             if self._running is not None:
                 self._running.interrupt()
@@ -141,6 +144,7 @@ class KeptFigures:
                 del self._by_table[name]
 
     def _work(self) -> None:
+        self._closed.wait(_PAUSE)
         while True:
             with self._lock:
                 if not self._waiting:
@@ -159,7 +163,7 @@ class KeptFigures:
         value: object = TOO_LONG
         with suppress(duckdb.Error), closing(self.cursors()) as cursor:
             with self._lock:
-                if self._closed:
+                if self._closed.is_set():
                     return
                 self._running = cursor
             timer = threading.Timer(SECONDS, cursor.interrupt)

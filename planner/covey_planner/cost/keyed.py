@@ -22,6 +22,16 @@ def grouped(rows: str, count: int) -> str:
     return f"{select} GROUP BY {keys}"
 
 
+def summed(rows: str) -> str:
+    """Of some rows with one argument: those that have a text, different texts, and of these the sums of the sizes in
+    bytes and of their squares.
+    """
+    text = f"CAST({VALUE}0 AS VARCHAR)"
+    each = f"SELECT any_value(strlen({text})) AS b, count(*) AS n FROM ({rows}) AS __covey_d"
+    sums = "coalesce(sum(n), 0), count(*), coalesce(sum(b), 0), coalesce(sum(b * b), 0)"
+    return f"SELECT {sums} FROM ({each} WHERE {VALUE}0 IS NOT NULL GROUP BY {text}) AS __covey_s"
+
+
 def keys(column: pa.ChunkedArray) -> NDArray[np.void]:
     """Keys (BLOB, 16 bytes each, none NULL) as numpy values."""
     found = [np.empty(0, "V16")]

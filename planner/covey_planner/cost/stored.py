@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import InitVar, dataclass, field, replace
-from typing import cast
 
 import duckdb
 import numpy as np
@@ -22,7 +21,8 @@ from numpy.typing import NDArray
 
 from covey_planner.cost.duck_figures import SECONDS, DuckFigures
 from covey_planner.cost.kept import KeptFigures
-from covey_planner.cost.keyed import firsts, grouped, keys
+from covey_planner.cost.keyed import firsts, grouped, keys, summed
+from covey_planner.cost.ranges import inside
 from covey_planner.cost.statistics import (
     DEFAULT,
     Count,
@@ -95,22 +95,23 @@ class StoredStatistics:
         source, rows = self.duck.table(table), self.rows(table).value
         if self._few_bytes([(table, column)], rows) and self.duck.small(source):
             sql = f"SELECT count(DISTINCT {quoted(column)}) FROM {quoted(table)}"
-
-            def find() -> float | None:
-                found = self.duck.ask(sql, sure=True)
-                return None if found is None else float(found[0][0])
-
-            counted = self.duck.remember(("distinct", table, column), source.tables, find)
-            if counted is not None:
-                return Count(counted, exact=True)
+            place = ("distinct", table, column)
+            return Count(self.duck.remember(place, source.tables, lambda: self._asked(sql)), exact=True)
         # What DuckDB keeps is a sketch of a sample, seen to be off by a factor of up to three.
         kept = self.duck.column(table, column).get("approx_unique")
         sketch = self.duck.sketch(table, column) if kept is not None else None
         return Count(min(sketch or kept or rows, rows), exact=False)
 
+    def _asked(self, sql: str) -> float:
+        """A number that takes no time."""
+        ((found,),) = self.duck.ask(sql, sure=True) or ((0.0,),)
+        return float(found)
+
     def tokens(self, table: str, column: str) -> TokenCount:
         """Tokens of a text column: of all texts where the table is small and its token column holds them."""
-        given = Given(f"SELECT {quoted(column)} AS {VALUE}0 FROM {quoted(table)}", frozenset())
+        source = quoted(table)
+        rows_of = f"SELECT {quoted(column)} AS {VALUE}0 FROM {source}"
+        given = Given(rows_of, frozenset(), alike=f"SELECT 1 FROM {source}")
         found = self.domain(given, (TextArgument(column, "", table, column),))
         lengths, rows, texts = found.lengths[0], found.rows.value, found.tuples.value
         exact = lengths.exact and found.tuples.exact
@@ -129,15 +130,15 @@ class StoredStatistics:
             and theirs.exact
             and all(self.duck.small(self.duck.table(side[0])) for side in (left, right))
         ):
-            one, other = (
+            here, there = (
                 f"SELECT {quoted(column)} AS v FROM {quoted(table)}" for table, column in (left, right)
             )
-            common = self.duck.ask(
-                f"SELECT count(DISTINCT a.v) FROM ({one}) a SEMI JOIN ({other}) b ON a.v = b.v", sure=True
-            )
-            if common is not None:
-                return KeyOverlap(ours.value, theirs.value, float(common[0][0]), exact=True)
-        share = min(self._inside(left, right) * ours.value, self._inside(right, left) * theirs.value)
+            sql = f"SELECT count(DISTINCT a.v) FROM ({here}) a SEMI JOIN ({there}) b ON a.v = b.v"
+            tables = {**self.duck.table(left[0]).tables, **self.duck.table(right[0]).tables}
+            common = self.duck.remember(("common", left, right), tables, lambda: self._asked(sql))
+            return KeyOverlap(ours.value, theirs.value, common, exact=True)
+        one, other = (self.duck.column(*side) for side in (left, right))
+        share = min(inside(one, other) * ours.value, inside(other, one) * theirs.value)
         return KeyOverlap(ours.value, theirs.value, share, exact=False)
 
     def matching(self, sql: str) -> Count:
@@ -165,19 +166,22 @@ class StoredStatistics:
         place = ("" if whole else given.rows), columns
         if place not in self._domains:
             self._domains[place] = self._count(given, arguments) or self._guess(given, arguments)
+            if whole and len(columns) == 1 and self._domains[place].tuples.exact:
+                ((table, column),) = columns
+                self._distincts[str(table), str(column)] = self._domains[place].tuples
         return self._domains[place]
 
     def tuples(self, given: Given) -> Count:
         """Distinct tuples of the arguments: counted where the tables are small, else no more than there are rows."""
         if self.duck.small(self.duck.outline(given.counted)):
-            count = len(self.duck.cursor.sql(given.rows).columns)
-            found = self.duck.ask(
-                f"SELECT count(*) FROM ({grouped(given.rows, count)}) AS __covey_q", sure=True
-            )
-            if found is not None:
-                return Count(float(found[0][0]), exact=True)
+            place, tables = ("tuples", given.rows), self.duck.outline(given.counted).tables
+            return Count(self.duck.remember(place, tables, lambda: self._differing_tuples(given)), exact=True)
         rows = self.matching(given.counted)
         return Count(rows.value, exact=False)
+
+    def _differing_tuples(self, given: Given) -> float:
+        count = len(self.duck.cursor.sql(given.rows).columns)
+        return self._asked(f"SELECT count(*) FROM ({grouped(given.rows, count)}) AS __covey_q")
 
     def _count(self, given: Given, arguments: Sequence[TextArgument]) -> Counted | None:
         """Count a domain; None where it is too large."""
@@ -185,8 +189,25 @@ class StoredStatistics:
         stored = [(each.table, each.column) for each in arguments if each.table and each.column]
         if not self._few_bytes(stored, expected.scanned) or not self.duck.small(expected):
             return None
-        sql = grouped(given.rows, len(arguments))
-        found = self.duck.cursor.sql(sql).to_arrow_table()
+        columns = [self._built(argument) for argument in arguments]
+        # With more tokenized texts it may be another one.
+        sizes = tuple(-1 if column is None else len(column) for column in columns)
+        place = ("domain", given.rows, tuple(stored), sizes)
+        find = self._summed if columns == [None] else self._grouped
+        return self.duck.remember(place, expected.tables, lambda: find(given, arguments))
+
+    def _summed(self, given: Given, arguments: Sequence[TextArgument]) -> Counted:
+        """A domain of one argument of which no text is tokenized."""
+        found = self.duck.ask(summed(given.rows), sure=True)
+        rows, texts, total, squares = map(float, found[0] if found else (0, 0, 0, 0))
+        source = f"SELECT {VALUE}0 AS text FROM ({given.rows}) AS __covey_d"
+        ratio = self._ratio(source, arguments[0]) if texts else 1.0
+        lengths = Lengths(texts, total / ratio, squares / ratio**2, exact=not texts)
+        return Counted(Count(rows, exact=True), Count(texts, exact=True), (lengths,))
+
+    def _grouped(self, given: Given, arguments: Sequence[TextArgument]) -> Counted:
+        """A domain by the keys of its texts."""
+        found = self.duck.cursor.sql(grouped(given.rows, len(arguments))).to_arrow_table()
         rows = int(numbers(found["n"]).sum())
         held = [keys(found[f"k{n}"]) for n in range(len(arguments))]
         lengths = tuple(
@@ -298,16 +319,3 @@ class StoredStatistics:
     def _few_bytes(self, columns: Iterable[tuple[str, str]], rows: float) -> bool:
         sizes = (self.duck.column(*place).get("total_string_length") or 16 * rows for place in columns)
         return sum(sizes) <= _BYTES
-
-    def _inside(self, one: tuple[str, str], other: tuple[str, str]) -> float:
-        """The part of a column's range of numbers that lies in another's; 1 where they are no numbers."""
-        ours, theirs = self.duck.column(*one), self.duck.column(*other)
-        bounds = [stats.get(end) for stats in (ours, theirs) for end in ("min", "max")]
-        if not all(isinstance(bound, int | float) for bound in bounds):
-            return 1.0
-        low, high, their_low, their_high = (float(cast("float", bound)) for bound in bounds)
-        width = high - low
-        overlap = min(high, their_high) - max(low, their_low)
-        if width <= 0:
-            return 1.0 if overlap >= 0 else 0.0
-        return max(0.0, min(1.0, overlap / width))
