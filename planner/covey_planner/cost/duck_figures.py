@@ -22,7 +22,7 @@ from covey_planner.cost.statistics import Count
 
 T = TypeVar("T")
 
-SECONDS = 0.015
+SECONDS = 0.01
 """How long all counting of what is large may take for one statement."""
 
 ROWS = 20_000

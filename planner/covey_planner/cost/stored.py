@@ -304,8 +304,8 @@ class StoredStatistics:
         return self._ratios[source]
 
     def _sampled(self, source: str) -> float:
-        text = "left(CAST(text AS VARCHAR), 1000)"
-        sample = f"SELECT {text} FROM ({source}) AS __covey_s WHERE text IS NOT NULL LIMIT 16"
+        text = "left(CAST(text AS VARCHAR), 500)"
+        sample = f"SELECT {text} FROM ({source}) AS __covey_s WHERE text IS NOT NULL LIMIT 8"
         texts = [str(row[0]) for row in self.duck.ask(sample, sure=True) or ()]
         _, ids = self.library.tokenizer.encode_batch(texts)
         size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
