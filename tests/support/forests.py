@@ -95,11 +95,15 @@ def tokens_of(key: tuple[object, ...], columns: dict[str, MemoryColumn]) -> tupl
 
 
 class _Seen:
-    """Prefixes of prompts by number, the empty one's is 0; and of each whether its first use was a pair's."""
+    """Prefixes of prompts by number, the empty one's is 0; and of each whether its first use was a pair's.
+
+    of_row: the prefixes that pairs of a row have, with the row.
+    """
 
     def __init__(self) -> None:
         self.numbers: dict[tuple[int, object], int] = {}
         self.by_pair = [False]
+        self.of_row: set[tuple[int, tuple[int, ...]]] = set()
 
 
 @dataclass
@@ -109,8 +113,8 @@ class Expected:
     values: by (order, ask, item), a margin or scores. prompt_tokens: by order. outcomes: by (order, item), whether it
     matches. fresh_tokens: tokens of all distinct prefixes of whole segments, where a column's texts without tokens
     count as one; whole_tokens: the same, where fresh_tokens counts prefixes within texts too. slack: what computing
-    each prefix that depends on a partner for every prompt anew would add: those are shared within a chunk, and by the
-    asks of one pair.
+    each prefix that depends on a partner once for each row of each order would add, and for each pair of which it is
+    not the first ask, or whose order may end early: for others those are shared within a chunk only.
     """
 
     values: dict[tuple[int, int, int], float | list[float]]
@@ -150,10 +154,11 @@ def expect(
                 if (tokens, readout) not in known:
                     known[tokens, readout] = plain_margin(tokens, readout)
                 margin = known[tokens, readout]
+                row = None if ask or order.exists or order.enough is not None else (index, ask, anchor)
                 expected.prompt_tokens[index] += len(tokens)
                 expected.prompts += 1
                 expected.values[index, ask, item] = margin
-                _count(expected, (seen, whole), keys, parts, _fixed(order, ask), alike)
+                _count(expected, (seen, whole), keys, parts, _fixed(order, ask), alike, row)
                 ask = order.asks[ask].on_true if margin > readout.zero_point else order.asks[ask].on_false
             if ask < 0:
                 expected.outcomes[index, item] = ask == MATCH
@@ -195,7 +200,7 @@ def _expect_labels(
                 expected.prompt_tokens[index] += len(tokens) + len(node)
                 ours = [*keys, *(("token", token) for token in node)]
                 parts = [tokens_of(key, columns) for key in ours]
-                _count(expected, seen, ours, parts, _fixed(order, number), alike)
+                _count(expected, seen, ours, parts, _fixed(order, number), alike, (index, number, anchor))
 
 
 def _fixed(order: WorkOrder, ask: int) -> int:
@@ -217,21 +222,29 @@ def _count(
     parts: list[tuple[int, ...]],
     fixed: int,
     alike: bool,
+    row: tuple[int, ...] | None,
 ) -> None:
-    """Note a prompt. seen: what was seen of prefixes that are to be shared, and of prefixes of whole segments."""
+    """Note a prompt. seen: what was seen of prefixes that are to be shared, and of prefixes of whole segments.
+
+    row: which prompts come one after another, so that they share all they begin with.
+    """
     segments = list(zip(keys, parts, strict=True))
     symbols = [(key if part else key[:2], len(part), n < fixed) for n, (key, part) in enumerate(segments)]
     if alike:
         symbols = [
             symbol for n, (key, part) in enumerate(segments) for symbol in _spelled(key, part, n < fixed)
         ]
-    fresh, slack = _note(seen[0], symbols)
+    fresh, slack = _note(seen[0], symbols, row)
     expected.fresh_tokens += fresh
     expected.slack += slack
-    expected.whole_tokens += _note(seen[1], [(key[:2] + part, len(part), True) for key, part in segments])[0]
+    expected.whole_tokens += _note(
+        seen[1], [(key[:2] + part, len(part), True) for key, part in segments], row
+    )[0]
 
 
-def _note(seen: _Seen, symbols: Sequence[tuple[object, int, bool]]) -> tuple[int, int]:
+def _note(
+    seen: _Seen, symbols: Sequence[tuple[object, int, bool]], row: tuple[int, ...] | None
+) -> tuple[int, int]:
     """Note a prompt; the tokens of its prefixes that are new, and those that may be computed again."""
     prefix = fresh = slack = 0
     for symbol, tokens, fixed in symbols:
@@ -241,8 +254,12 @@ def _note(seen: _Seen, symbols: Sequence[tuple[object, int, bool]]) -> tuple[int
             # A first use by a pair hides nothing from the uses after it but its own computation.
             number = seen.numbers[prefix, symbol] = len(seen.by_pair)
             seen.by_pair.append(not fixed)
-        elif not fixed or seen.by_pair[number]:
+        elif fixed:
+            slack += tokens * seen.by_pair[number]
+        elif row is None or (number, row) not in seen.of_row:
             slack += tokens
+        if row is not None and not fixed:
+            seen.of_row.add((number, row))
         prefix = number
     return fresh, slack
 
@@ -271,8 +288,8 @@ def build_forest(
         orders = tuple(_early(random, order) for order in orders)
     lengths = [length for order in orders for length in _lengths(order, columns)]
     most = max([1, *lengths])
-    # Large forests in tiny chunks would take minutes; small ones have those.
-    chunks = 120 if random.random() < 0.1 else 30
+    # As often a few chunks as many: large forests in tiny chunks would take minutes; small ones have those.
+    chunks = 120 if random.random() < 0.05 else round(2 ** random.uniform(0, 5))
     chunk = max(random.randint(1, random.choice((4, 20, 60))), sum(lengths) // chunks)
     room = 100_000 if roomy else random.randint(0, 3) * random.randint(0, most)
     return Forest(orders, columns, chunk + most + room, chunk, alike)

@@ -25,7 +25,7 @@ class Batch:
 
     partners: None for a filter. held: the nodes that the items hold, None for fresh ones. nodes: the deepest nodes of
     their prompts, 0 for none; looked up when a chunk is drawn. lost: up to which position a prompt was computed before
-    it lost its place in the arena; None where none did.
+    it lost its place in the arena; None where none did. follows: whether they hold what another pair left for them.
     """
 
     job: Job
@@ -36,6 +36,7 @@ class Batch:
     held: Ints | None = None
     lost: Ints | None = None
     nodes: Ints = field(default_factory=lambda: _NONE)
+    follows: bool = False
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -51,14 +52,16 @@ class Batch:
             None if self.held is None else self.held[which],
             None if self.lost is None else self.lost[which],
             self.nodes[which] if len(self.nodes) else _NONE,
+            self.follows,
         )
 
 
 def together(batches: Iterable[Batch]) -> list[Batch]:
     """The same items with those of one ask in one batch, as far as their arrays agree."""
-    alike: dict[tuple[Job, int, bool, bool], list[Batch]] = {}
+    alike: dict[tuple[Job, int, bool, bool, bool], list[Batch]] = {}
     for batch in batches:
-        alike.setdefault((batch.job, batch.ask, batch.held is None, batch.lost is None), []).append(batch)
+        key = (batch.job, batch.ask, batch.held is None, batch.lost is None, batch.follows)
+        alike.setdefault(key, []).append(batch)
     return [found[0] if len(found) == 1 else _concatenate(found) for found in alike.values()]
 
 
@@ -68,7 +71,9 @@ def _concatenate(batches: list[Batch]) -> Batch:
         return None if parts[0] is None else np.concatenate(parts)
 
     first = batches[0]
-    return Batch(first.job, first.ask, *(column(name) for name in _COLUMNS))
+    found = Batch(first.job, first.ask, *(column(name) for name in _COLUMNS))
+    found.follows = first.follows
+    return found
 
 
 @dataclass(eq=False)

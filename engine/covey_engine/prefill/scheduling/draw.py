@@ -46,7 +46,7 @@ class Drawer:
     def _draw_ready(self, job: Job, draft: Draft, want: int) -> bool:
         whole = job.ready[0]
         most = _most(job, want)
-        offer = make_offer(self._tree, whole.part(slice(most)), whole=len(whole) <= most)
+        offer = make_offer(self._tree, whole.part(slice(most)))
         count = offer.fitting(draft, want)
         long = count == 0 and self._long(offer, draft)
         if count or long:
@@ -57,7 +57,7 @@ class Drawer:
                 job.ready.popleft()
         if count:
             self._take(offer, draft, count)
-        return count == offer.all
+        return count == len(offer.batch)
 
     def _draw_pairs(self, job: Job, draft: Draft, want: int) -> bool:
         pairs = job.prepared.pairs
@@ -73,8 +73,7 @@ class Drawer:
             return False
         rows, positions = job.opened.head(most)
         partners = pairs.partner(positions)
-        whole = bool(positions[-1] + 1 == pairs.ends[rows[-1]])
-        offer = make_offer(self._tree, Batch(job, 0, rows, partners, pairs.item(positions, partners)), whole)
+        offer = make_offer(self._tree, Batch(job, 0, rows, partners, pairs.item(positions, partners)))
         count = offer.fitting(draft, want)
         if count == 0:
             if self._long(offer, draft):
@@ -87,7 +86,7 @@ class Drawer:
             begun = rows[:count][positions[:count] == pairs.begins[rows[:count]]]
             for meeting in self._meetings(job, begun, rivals, certain=False):
                 self._join(meeting, draft, len(begun))
-        return count == offer.all
+        return count == len(offer.batch)
 
     def _draw_rows(self, job: Job, draft: Draft, want: int) -> bool:
         rows = job.next_rows(min(_most(job, want), job.allowed))
@@ -223,9 +222,7 @@ def _alike(path: Path, other: Path) -> int:
 
 def _most(job: Job, want: int) -> int:
     """How many items to look at for a number of tokens: a few more than will fit."""
-    most = min(want, int(1.2 * want / job.tokens_an_item) + 8)
-    trie = job.prepared.trie
-    return most if trie is None else most + len(trie)
+    return min(want, int(1.2 * want / job.tokens_an_item) + 8)
 
 
 @kernel

@@ -11,6 +11,7 @@ from covey_engine.prefill.api import Figures
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.readout import Head
 from covey_engine.prefill.scheduling.batches import Batch, together
+from covey_engine.prefill.scheduling.borders import cross, find_borders, nodes_to_keep, top_up
 from covey_engine.prefill.scheduling.compiled import Ints, TableOut, Tokens, kernel
 from covey_engine.prefill.scheduling.jobs import Job
 from covey_engine.prefill.scheduling.kinds import Kind
@@ -42,15 +43,19 @@ class Flight:
 def launch(batches: Sequence[Batch], tree: Tree, head: Head) -> Flight:
     """Pack items into a chunk. From here on what nobody else wants is free, and items that may go on hold nodes."""
     batches = together(batches)
+    borders = find_borders(batches, tree)
     plan = outline(batches, tree)
     withdrawn = _withdraw(batches)
-    kept = Retention(plan, tree)
+    kept = Retention(plan, tree, nodes_to_keep(borders, plan))
     chunk, rows = replay(pack(plan, kept.address, tree), plan, tree)
     answers, index = _distinct(rows, len(chunk))
     costs = add_savings(_costs(plan, kept), plan, tree)
     chunk = replace(chunk, answers=answers, scratch=tree.arena.first)
     flight = Flight(chunk, [], [], costs, head)
-    let_go = [plan.start]
+    let_go = [
+        plan.start,
+        *(before for border in borders if (before := cross(border, plan, kept, tree)) is not None),
+    ]
     for batch, strips in plan.batches:
         path = batch.job.paths[batch.ask]
         before, batch.held = batch.held, None
@@ -63,6 +68,8 @@ def launch(batches: Sequence[Batch], tree: Tree, head: Head) -> Flight:
             let_go.append(before)
         flight.batches.append(batch)
         flight.answers.append(index[strips[0].begin : strips[0].begin + len(batch)])
+    for job in costs:
+        top_up(job, tree)
     tree.prune(np.concatenate(let_go) if len(let_go) > 1 else plan.start)
     tree.sweep(withdrawn)
     return flight

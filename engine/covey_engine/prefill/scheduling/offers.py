@@ -36,26 +36,17 @@ class Draft:
 
 @dataclass(eq=False)
 class Offer:
-    """Items with their prompts' lengths, what each costs in tokens, and how many it asks to keep.
-
-    ends: after how many items a batch may end for nothing to be computed twice; None where it may end anywhere.
-    """
+    """Items with their prompts' lengths, what each costs in tokens, and how many it asks to keep."""
 
     batch: Batch
     lengths: Ints
     costs: Ints
     kept: Ints | None
-    ends: Ints | None = None
-
-    @property
-    def all(self) -> int:
-        """How many items it can give at most; the others are there to be looked at."""
-        return len(self.batch) if self.ends is None or not len(self.ends) else int(self.ends[-1])
 
     def fitting(self, draft: Draft, want: int) -> int:
         """How many of the first items fit; one more than `want` allows, so that a slice is never empty."""
         ends = self.costs.cumsum()
-        count = most = int(ends.searchsorted(draft.room, "right"))
+        count = int(ends.searchsorted(draft.room, "right"))
         if want < draft.room:
             count = min(count, int(ends.searchsorted(want, "right")) + 1)
         if self.kept is not None:
@@ -64,17 +55,7 @@ class Offer:
                 able = max(able, 1)
             draft.starved |= able < count
             count = min(count, able)
-        return count if self.ends is None else self._to_end(count, most, draft)
-
-    def _to_end(self, count: int, most: int, draft: Draft) -> int:
-        """The end before or at `count`, else the one after it, `most` at most; any where nothing else moves."""
-        assert self.ends is not None
-        place = int(self.ends.searchsorted(count, "right"))
-        if place:
-            return int(self.ends[place - 1])
-        if len(self.ends) and self.ends[0] <= most:
-            return int(self.ends[0])
-        return 0 if draft.batches else count
+        return count
 
 
 @dataclass(eq=False)
@@ -85,12 +66,9 @@ class Meeting:
     drivers: Ints
 
 
-def make_offer(tree: Tree, batch: Batch, whole: bool = True) -> Offer:
-    """Find the items' nodes and what they cost; items of one row share what comes before the partner.
-
-    whole: whether no pair that comes after these may share more with them.
-    """
-    path, rows, held, ends = batch.job.paths[batch.ask], batch.rows, batch.held, None
+def make_offer(tree: Tree, batch: Batch) -> Offer:
+    """Find the items' nodes and what they cost; items of one row share what comes before the partner."""
+    path, rows, held = batch.job.paths[batch.ask], batch.rows, batch.held
     if batch.partners is None:
         batch.nodes = descend(tree, path, rows, held)
         base = tree.end[batch.nodes]
@@ -99,8 +77,8 @@ def make_offer(tree: Tree, batch: Batch, whole: bool = True) -> Offer:
         base, lengths = _share(tree, batch)
         if batch.job.prepared.trie is not None:
             again = _repeated(path, batch)
-            base[1:] += again
-            ends = np.append(again == 0, whole).nonzero()[0] + 1
+            shared = again + path.start.lengths(rows[1:], None)
+            base[1:] = np.where(again > 0, np.maximum(base[1:], shared), base[1:])
     if base[0] < path.leading:
         # What all prompts begin with is computed once.
         base[1:] = np.maximum(base[1:], path.leading)
@@ -113,7 +91,7 @@ def make_offer(tree: Tree, batch: Batch, whole: bool = True) -> Offer:
         more = ending.waves.next[rows] < ending.waves.end[rows]
         ours = np.maximum(path.start.lengths(rows, None) - base, 0) * more
         kept = ours if kept is None else np.maximum(kept, ours)
-    return Offer(batch, lengths, np.maximum(lengths - base, 1), kept, ends)
+    return Offer(batch, lengths, np.maximum(lengths - base, 1), kept)
 
 
 def _share(tree: Tree, batch: Batch) -> tuple[Ints, Ints]:

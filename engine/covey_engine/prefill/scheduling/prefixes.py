@@ -49,8 +49,8 @@ class Cut:
 
     names: for each piece, int32 [texts], one of the texts that have it too, the same for all of them; -1 where a text
     has fewer pieces. ends: for each piece, int32 [texts], the tokens up to its end; a text's length where it has fewer
-    pieces. ranks: int32 [texts], each text's place in ascending order of its names, so that those which begin alike
-    are neighbours.
+    pieces. ranks: int32 [texts], the place of each text's names in their ascending order: those which begin alike are
+    neighbours, equal texts have one place.
     """
 
     names: tuple[Slots, ...]
@@ -233,6 +233,10 @@ def _cut(slots: Slots, lengths: Ints, nodes: _Nodes, choice: _Choice, levels: in
         at[here] = choice.above[node]
         own = slots[rest[shared[rest] == level]]
         names[level][own] = own
+    order = np.lexsort(names[::-1])
+    apart = np.zeros(count, np.bool_)
+    for name in names:
+        apart[1:] |= np.diff(name[order]) != 0
     ranks = np.empty(count, np.int32)
-    ranks[np.lexsort(names[::-1])] = np.arange(count, dtype=np.int32)
+    ranks[order] = apart.cumsum(dtype=np.int32)
     return Cut(tuple(names), tuple(ends), ranks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,18 +41,18 @@ class _Level:
 
 
 class Retention:
-    """What of one chunk stays in the arena.
+    """What of one chunk stays in the arena. needed: nodes that the next chunk goes on from, among others.
 
     address: int64 [nodes], the row number as scratch for what does not stay; again: how many tokens of each node were
     computed before, None for none.
     """
 
-    def __init__(self, outline: Outline, tree: Tree) -> None:
+    def __init__(self, outline: Outline, tree: Tree, needed: Sequence[int] = ()) -> None:
         self._outline = outline
         self._tree = tree
         self._levels = _levels(outline)
         self.again = self._lost_before()
-        keep, others = self._wanted()
+        keep, others = self._wanted(needed)
         self.address, self._stays = self._place(keep, others)
         self._node = self._persist()
         for level in self._levels:
@@ -95,10 +96,11 @@ class Retention:
         again: Ints = np.clip(lost - outline.position, 0, outline.length)
         return again
 
-    def _wanted(self) -> tuple[Flags, Flags | None]:
+    def _wanted(self, needed: Sequence[int]) -> tuple[Flags, Flags | None]:
         """Nodes that their items or their own order keep, and those that only other orders want."""
         outline = self._outline
         keep = np.zeros(len(outline.length), np.bool_)
+        keep[list(needed)] = True
         others: Flags | None = None
         for strip in outline.strips:
             if strip.path.hold > strip.first:

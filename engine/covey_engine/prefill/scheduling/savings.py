@@ -39,8 +39,11 @@ def found_before(item: Batch, tree: Tree) -> int:
 
 
 def _begun(batch: Batch, tree: Tree, step: int) -> bool:
-    """Whether items hold some of the text that begins at a step: they were counted when they first came to it."""
-    if batch.held is None:
+    """Whether items hold some of the text that begins at a step: they were counted when they first came to it.
+
+    What another pair left for them is not theirs yet.
+    """
+    if batch.held is None or batch.follows:
         return False
     level, offset = tree.level[batch.held], tree.offset[batch.held]
     return bool(((level > step) | ((level == step) & (offset > 0))).any())

@@ -17,6 +17,7 @@ from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.readout import Head, head_of
 from covey_engine.prefill.scheduling.arena import Arena
 from covey_engine.prefill.scheduling.batches import Batch
+from covey_engine.prefill.scheduling.borders import follow
 from covey_engine.prefill.scheduling.compiled import compile_kernels
 from covey_engine.prefill.scheduling.conservation import check
 from covey_engine.prefill.scheduling.draw import Drawer
@@ -243,6 +244,7 @@ class Scheduler:
                 return None
             assert self._long.held is not None
             self._long.nodes = self._long.held
+            follow(self._long, self._tree)
             draft.batches.append(self._long)
             draft.room -= max(left, 1)
             self._long = None
@@ -257,7 +259,7 @@ class Scheduler:
         if item.held is not None:
             self._tree.release(item.held, waiting=False)
             self._tree.prune(item.held)
-        item.held = item.nodes
+        item.held, item.follows = item.nodes, False
         self._long = item
 
     def _launch_part(self) -> Flight:
