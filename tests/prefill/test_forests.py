@@ -18,8 +18,9 @@ from covey_engine.prefill.scheduling.orders import Limits
 from covey_engine.prefill.scheduling.scheduler import Scheduler
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.expected import Expected, check_end, expect
 from support.fake_runner import FakeRunner
-from support.forests import Expected, Forest, build_forest, check_end, expect, forests
+from support.forests import Forest, Grove, build_forest, groves
 
 
 def agree(found: float | list[float], due: float | list[float]) -> bool:
@@ -89,43 +90,38 @@ def play(forest: Forest, expected: Expected) -> tuple[list[Figures], set[tuple[i
     return figures, expected.values.keys() - missing.keys()
 
 
-@settings(max_examples=600, deadline=None)
-@given(forests(roomy=True))
-def test_every_shared_token_is_computed_once_where_the_arena_has_room(forest: Forest) -> None:
-    expected = expect(forest.orders, forest.columns)
+def run_exactly(forest: Forest) -> None:
+    """Run a forest that is answered in full; what it computes for the first time is what it must."""
+    expected = expect(forest.orders, forest.columns, alike=forest.alike)
     figures = run(forest, expected)
     needed = figures.fresh_tokens - figures.recomputed_tokens
     assert expected.fresh_tokens <= needed <= expected.fresh_tokens + expected.slack
+    if forest.alike and forest.roomy:
+        assert figures.prefix_tokens_saved >= expected.whole_tokens - needed
 
 
-@settings(max_examples=600, deadline=None)
-@given(forests())
-def test_answers_are_exact_in_an_arena_that_is_barely_enough(forest: Forest) -> None:
-    expected = expect(forest.orders, forest.columns)
-    figures = run(forest, expected)
-    needed = figures.fresh_tokens - figures.recomputed_tokens
-    assert expected.fresh_tokens <= needed <= expected.fresh_tokens + expected.slack
+@settings(max_examples=60, deadline=None)
+@given(groves(roomy=True))
+def test_every_shared_token_is_computed_once_where_the_arena_has_room(grove: Grove) -> None:
+    grove.each(run_exactly)
 
 
-@settings(max_examples=600, deadline=None)
-@given(forests(roomy=True, alike=True))
-def test_every_token_that_texts_begin_with_alike_is_computed_once(forest: Forest) -> None:
-    expected = expect(forest.orders, forest.columns, alike=True)
-    figures = run(forest, expected)
-    needed = figures.fresh_tokens - figures.recomputed_tokens
-    assert expected.fresh_tokens <= needed <= expected.fresh_tokens + expected.slack
-    assert figures.prefix_tokens_saved >= expected.whole_tokens - needed
+@settings(max_examples=60, deadline=None)
+@given(groves())
+def test_answers_are_exact_in_an_arena_that_is_barely_enough(grove: Grove) -> None:
+    grove.each(run_exactly)
 
 
-@settings(max_examples=600, deadline=None)
-@given(forests(alike=True))
-def test_texts_that_begin_alike_are_answered_exactly_in_an_arena_that_is_barely_enough(
-    forest: Forest,
-) -> None:
-    expected = expect(forest.orders, forest.columns, alike=True)
-    figures = run(forest, expected)
-    needed = figures.fresh_tokens - figures.recomputed_tokens
-    assert expected.fresh_tokens <= needed <= expected.fresh_tokens + expected.slack
+@settings(max_examples=60, deadline=None)
+@given(groves(roomy=True, alike=True))
+def test_every_token_that_texts_begin_with_alike_is_computed_once(grove: Grove) -> None:
+    grove.each(run_exactly)
+
+
+@settings(max_examples=60, deadline=None)
+@given(groves(alike=True))
+def test_texts_that_begin_alike_are_answered_exactly_in_an_arena_that_is_barely_enough(grove: Grove) -> None:
+    grove.each(run_exactly)
 
 
 def disturb(forest: Forest, expected: Expected, random: Random) -> None:
@@ -180,28 +176,28 @@ def disturb(forest: Forest, expected: Expected, random: Random) -> None:
         )
 
 
-@settings(max_examples=400, deadline=None)
-@given(forests(roomy=True, early=True))
-def test_orders_that_end_early_leave_out_only_what_is_not_needed(forest: Forest) -> None:
-    run_early(forest)
+@settings(max_examples=40, deadline=None)
+@given(groves(roomy=True, early=True))
+def test_orders_that_end_early_leave_out_only_what_is_not_needed(grove: Grove) -> None:
+    grove.each(run_early)
 
 
-@settings(max_examples=400, deadline=None)
-@given(forests(early=True))
-def test_orders_end_early_in_an_arena_that_is_barely_enough(forest: Forest) -> None:
-    run_early(forest)
+@settings(max_examples=40, deadline=None)
+@given(groves(early=True))
+def test_orders_end_early_in_an_arena_that_is_barely_enough(grove: Grove) -> None:
+    grove.each(run_early)
 
 
-@settings(max_examples=300, deadline=None)
-@given(forests(early=True), st.integers(0, 1 << 32))
-def test_orders_that_end_early_are_undisturbed_by_what_happens_to_others(forest: Forest, seed: int) -> None:
-    disturb(forest, expect(forest.orders, forest.columns), Random(seed))
+@settings(max_examples=30, deadline=None)
+@given(groves(early=True), st.integers(0, 1 << 32))
+def test_orders_that_end_early_are_undisturbed_by_what_happens_to_others(grove: Grove, seed: int) -> None:
+    grove.each(lambda forest: disturb(forest, expect(forest.orders, forest.columns), Random(seed)))
 
 
-@settings(max_examples=300, deadline=None)
-@given(forests() | forests(alike=True), st.integers(0, 1 << 32))
-def test_what_is_not_dropped_is_answered_whatever_happens_to_the_others(forest: Forest, seed: int) -> None:
-    disturb(forest, expect(forest.orders, forest.columns), Random(seed))
+@settings(max_examples=30, deadline=None)
+@given(groves() | groves(alike=True), st.integers(0, 1 << 32))
+def test_what_is_not_dropped_is_answered_whatever_happens_to_the_others(grove: Grove, seed: int) -> None:
+    grove.each(lambda forest: disturb(forest, expect(forest.orders, forest.columns), Random(seed)))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from covey_engine.prefill.scheduling.orders import Limits
 from covey_engine.prefill.scheduling.scheduler import Scheduler
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from support.forests import Forest, build_forest, items, path, tokens_of
+from support.expected import items, path, tokens_of
+from support.forests import Forest, build_forest
 from support.small_models import VOCABULARY, make_model, oracle_logits
 from support.transformers_reference import reference_scores
 
