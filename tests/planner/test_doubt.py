@@ -19,17 +19,17 @@ ROWS = 50_000
 @pytest.fixture(scope="module")
 def catalog() -> MemoryCatalog:
     connection = duckdb.connect()
-    for table in ("r", "m", "s"):
+    for table in ("r", "m", "s", "t"):
         connection.execute(f"CREATE TABLE {table} (id INTEGER, k INTEGER, body VARCHAR)")
     return MemoryCatalog(connection)
 
 
 def planned(catalog: MemoryCatalog, where: str, answers: dict[CallKey, Selectivity] | None = None) -> Planned:
-    counts = {"r": ROWS, "m": ROWS, "s": 20}
+    counts = {"r": ROWS, "m": ROWS, "s": 20, "t": 20}
     texts = {(t, "body"): TokenCount(n, n, 100 * n, 100 * n, 100.0, exact=True) for t, n in counts.items()}
     statistics = Pinned(tables=counts, texts=texts, answers=answers or {})
     options = PlanOptions(DOCUMENT_FIRST, encode=lambda text, _: list(text.encode())[::4], sampling=True)
-    return plan(f"SELECT r.id FROM r, m, s WHERE r.k = m.id AND {where}", catalog, options, (), statistics)
+    return plan(f"SELECT r.id FROM r, m, s, t WHERE r.k = m.id AND {where}", catalog, options, (), statistics)
 
 
 def f(number: int, column: str = "r.body", hint: float | None = None) -> str:
@@ -37,8 +37,9 @@ def f(number: int, column: str = "r.body", hint: float | None = None) -> str:
     return f"AI_FILTER('Q{number}?', {column}{option})"
 
 
-def j(number: int, one: str, other: str) -> str:
-    return f"AI_FILTER(PROMPT('Q{number}? {{0}} {{1}}', {one}, {other}))"
+def j(number: int, one: str, other: str, hint: float | None = None) -> str:
+    option = "" if hint is None else f", {{'selectivity': {hint}}}"
+    return f"AI_FILTER(PROMPT('Q{number}? {{0}} {{1}}', {one}, {other}){option})"
 
 
 def asked(found: Planned) -> list[list[str]]:
@@ -110,6 +111,15 @@ def test_eight_questions_are_looked_at_with_a_bounded_number_of_searches(
     levels.clear()
     doubt.doubt(found.doubt.posed * 9)
     assert 16 <= sum(levels) <= doubt._LEVELS
+
+
+def test_what_is_still_unknown_is_judged_by_the_order_that_would_run(catalog: MemoryCatalog) -> None:
+    """The order at hand stays while no other one is known to be better: then it may matter what else is true."""
+    found = planned(catalog, f"{j(1, 'r.body', 's.body', 0.02)} AND {j(2, 'r.body', 't.body', 0.2)}")
+    (first,) = found.doubt.keys
+    assert first.arguments == ("r.body", "s.body")
+    assert not found.doubt.verdict({first: sampled(0.5)}).matters
+    assert {key.arguments for key in found.doubt.further({first: sampled(0.5)})} == {("r.body", "t.body")}
 
 
 def test_hints_are_suspected_to_be_wrong_by_more_than_ten_times() -> None:

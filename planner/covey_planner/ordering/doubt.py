@@ -80,6 +80,13 @@ class Posed:
         found = order(problem, self.costing.seconds, WIDTH, 1)
         return replace(self, costing=replace(self.costing, assumed=shares), problem=problem, found=found)
 
+    def keeping(self, shares: Shares) -> Posed:
+        """The block in this order under some shares."""
+        problem = self._problems(shares)[0]
+        (work,) = Cases([problem], self.costing.seconds).work(self.found.choices)
+        found = replace(self.found, work=work)
+        return replace(self, costing=replace(self.costing, assumed=shares), problem=problem, found=found)
+
     def _problems(self, shares: Shares) -> tuple[Problem, Problem]:
         """The problem under some shares: with the parts of its boolean trees as they stand, and in their best order."""
         best = replace(
@@ -130,7 +137,9 @@ class Doubt:
 
     def further(self, shares: Shares) -> frozenset[CallKey]:
         """The questions that are worth another sample, now that these shares are known."""
-        found = doubt(posed.knowing(shares) for posed in self.posed).keys
+        # What it costs not to know more is that of the order which would be run now.
+        revised = self.verdict(shares).matters
+        found = doubt(each.knowing(shares) if revised else each.keeping(shares) for each in self.posed).keys
         return frozenset(key for key in found if key not in shares)
 
     def verdict(self, shares: Shares) -> Verdict:
