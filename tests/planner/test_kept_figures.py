@@ -73,9 +73,12 @@ def test_a_count_without_time_is_estimated_and_found_for_the_next_statement(
     assert not first.count(ODD).exact
     assert first.sketch("tickets", "body") is None
     assert not first.count(ODD).exact, "a statement's figures stay what they were"
+    groups = "SELECT body FROM tickets GROUP BY body HAVING count(*) > 2"
+    assert not first.count(groups).exact
     kept.settle()
     again = DuckFigures(connection, left=0.0, kept=kept)
     assert again.count(ODD) == Count(exact, exact=True)
+    assert again.count(groups) == Count(10_000, exact=True)
     assert again.sketch("tickets", "body") == pytest.approx(20_000, rel=0.1)
     connection.execute("INSERT INTO tickets SELECT * FROM tickets LIMIT 1")
     assert not DuckFigures(connection, left=0.0, kept=kept).count(ODD).exact

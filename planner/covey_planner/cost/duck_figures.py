@@ -34,6 +34,9 @@ ALL_ROWS = 60_000
 _ROW_S, _BYTE_S = 4e-9, 0.3e-9
 """What a sketch takes at least, by rows and by bytes of text: one that cannot end in time is not begun."""
 
+_SIMPLE = frozenset({"PROJECTION", "FILTER", "HASH_GROUP_BY", "PERFECT_HASH_GROUP_BY"})
+"""Nodes above a table of which the rows are counted behind a statement."""
+
 _ENDLESS = frozenset({"REC_CTE", "UNNEST"})
 """Nodes of which nobody knows how many rows they make."""
 
@@ -42,7 +45,8 @@ _ENDLESS = frozenset({"REC_CTE", "UNNEST"})
 class Outline:
     """What DuckDB expects of a query. scanned: the most rows that it reads or that are expected anywhere in it; rows:
     of its result; whole: it yields just the rows of one table. tables: rows of those that it reads, by qualified name.
-    simple: it reads one table and does no more than to compare; endless: nobody knows how many rows it makes.
+    simple: it reads one table and does no more than to compare and to group; endless: nobody knows how many rows it
+    makes.
     """
 
     scanned: float
@@ -186,7 +190,7 @@ class DuckFigures:
         if names <= {"PROJECTION"} and _told(last, "Table") and not _told(last, "Filters"):
             return Outline(scanned, scanned, True, tables, simple=True)
         rows = _cardinality(nodes[0]) if nodes else 0.0
-        simple = len(read) == 1 and bool(_told(last, "Table")) and names <= {"PROJECTION", "FILTER"}
+        simple = len(read) == 1 and bool(_told(last, "Table")) and names <= _SIMPLE
         endless = any(node["name"] in _ENDLESS for node in nodes)
         return Outline(max(scanned, most), rows, False, tables, simple, endless)
 
