@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
+import duckdb
 import uvloop
 from covey_engine.prefill.errors import EngineError
 from covey_planner.cost.kept import KeptFigures
@@ -21,7 +22,7 @@ from covey_storage.errors import StorageError
 from covey_storage.model_files import ModelFiles, fetch_embedded, resolve_model
 
 from covey_server.config import NO_MODEL, ServerConfig, device_dollars, load_config
-from covey_server.errors import StartupError
+from covey_server.errors import StartupError, one_line
 from covey_server.guard import Guard
 from covey_server.query import AiSide
 from covey_server.server import Server
@@ -64,6 +65,10 @@ def serve(argv: Sequence[str]) -> int:
             ended = uvloop.run(_run(lambda: Server(config, database, guard, ai), config, engine, stops))
     except _EXPECTED as error:
         print(f"covey: {error}", file=sys.stderr)
+        return USER_ERROR
+    except duckdb.Error as error:
+        # With a memory limit that is too small, DuckDB fails wherever it is asked first.
+        print(f"covey: cannot start the database: {one_line(str(error))}", file=sys.stderr)
         return USER_ERROR
     if not ended:
         # A statement that ignores its interruption must not keep the process.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -199,6 +200,8 @@ def _value(name: str, value: Any) -> Any:
         value = float(value)
     if type(value) is not kind:
         raise ValueError(f"expected {_NAMES[kind]}, found {value!r}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no finite number")
     rules: Mapping[str, Any] = next(f.metadata for f in fields(ServerConfig) if f.name == name)
     if rules["low"] is not None and value < rules["low"]:
         raise ValueError(f"{value} is less than {rules['low']}")

@@ -54,10 +54,16 @@ def test_an_unknown_profile_is_named(capsys: pytest.CaptureFixture[str]) -> None
         (["--threads", "-1"], "argument --threads: -1 is less than 0"),
         (["--device", "abacus"], "argument --device: 'abacus' is none of auto, cpu, cuda"),
         (["--prot", "1"], "unrecognized arguments: --prot 1"),
+        (["--grace-seconds", "nan"], "argument --grace-seconds: nan is no finite number"),
+        (["--hang-seconds", "inf"], "argument --hang-seconds: inf is no finite number"),
     ],
 )
 def test_a_wrong_argument_is_named(capsys: pytest.CaptureFixture[str], args: list[str], said: str) -> None:
     assert said in refused(capsys, *args)
+
+
+def test_a_memory_limit_that_is_too_small_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Out of Memory" in refused(capsys, "--model", "none", "--sql-memory", "1KB")
 
 
 @pytest.mark.parametrize(
