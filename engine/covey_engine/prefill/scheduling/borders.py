@@ -132,8 +132,9 @@ def top_up(job: Job, tree: Tree) -> None:
         return
     assert last.held is not None
     assert last.partners is not None
-    following = _unopened(job, int(last.rows[-1]), tree)
-    steps = None if following is None else _beginning(following, int(last.partners[-1]), tree)
+    row, partner = int(last.rows[-1]), int(last.partners[-1])
+    following = _unopened(job, row, partner, tree)
+    steps = None if following is None else _beginning(following, partner, tree)
     if following is not None and steps is not None:
         job.take(len(steps))
         more = following.part(slice(len(steps)))
@@ -144,19 +145,19 @@ def top_up(job: Job, tree: Tree) -> None:
 
 
 def _border(number: int, batch: Batch, partners: Ints, tree: Tree) -> Border | None:
-    job, row = batch.job, int(batch.rows[-1])
-    following = _behind(job, batch.ask, row, tree)
-    steps = None if following is None else _beginning(following, int(partners[-1]), tree)
+    row, partner = int(batch.rows[-1]), int(partners[-1])
+    following = _behind(batch.job, batch.ask, row, partner, tree)
+    steps = None if following is None else _beginning(following, partner, tree)
     if following is None or steps is None:
         return None
     return Border(number, int(batch.items[-1]), following.part(slice(len(steps))), steps)
 
 
-def _behind(job: Job, ask: int, row: int, tree: Tree) -> Batch | None:
+def _behind(job: Job, ask: int, row: int, partner: int, tree: Tree) -> Batch | None:
     """Pairs of a row that an ask is put to next, as far as they are known; they stay where they are."""
     rest = _ready(job, ask)
     if rest is None:
-        return None if ask else _unopened(job, row, tree)
+        return None if ask else _unopened(job, row, partner, tree)
     if rest.partners is None or rest.rows[0] != row:
         return None
     rest = rest.part(slice(2 * tree.arena.first))
@@ -169,12 +170,17 @@ def _ready(job: Job, ask: int) -> Batch | None:
     return next((batch for batch in job.ready if batch.ask == ask), None)
 
 
-def _unopened(job: Job, row: int, tree: Tree) -> Batch | None:
-    """The next pairs of a row that were not drawn yet, as many as two chunks may have at a token each."""
+def _unopened(job: Job, row: int, partner: int, tree: Tree) -> Batch | None:
+    """The next pairs of a row that were not drawn yet, as many as two chunks may have at a token each.
+
+    None where the first of them has nothing of its partner in common with another pair.
+    """
     pairs, opened = job.prepared.pairs, job.opened
     if pairs is None or job.ending is not None or not opened.pairs or opened.rows[0] != row:
         return None
-    first = int(opened.next[0])
+    path, first = job.paths[0], int(opened.next[0])
+    if _alike(path, partner, pairs.partner(np.array([first])))[0] <= path.fixed:
+        return None
     positions = np.arange(first, min(int(opened.end[0]), first + 2 * tree.arena.first))
     partners = pairs.partner(positions)
     return Batch(job, 0, np.full(len(positions), row), partners, pairs.item(positions, partners))
