@@ -120,20 +120,20 @@ class KeptFigures:
         with self._lock:
             return key in self._pending
 
-    def settle(self) -> None:
-        """Wait until nothing is counted any more."""
+    def settle(self, seconds: float | None = None) -> None:
+        """Wait until nothing is counted any more, or so long."""
         thread = self._thread
         if thread is not None:
-            thread.join()
+            thread.join(seconds)
 
     def close(self) -> None:
-        """Count no more, and end what is under way."""
+        """Count no more, and end what is under way; what ignores that is left to itself."""
         with self._lock:
             self._closed.set()
             self._waiting.clear()
             if self._running is not None:
                 self._running.interrupt()
-        self.settle()
+        self.settle(SECONDS)
 
     def _drop(self, key: Hashable) -> None:
         """Forget a figure; the lock is held."""
