@@ -195,16 +195,20 @@ class _Binder:
         return blocks
 
     def _expand_aliases(self, select: exp.Select, scope: Scope) -> None:
-        """In WHERE and HAVING, replace an alias of the SELECT list that stands for an AI call by a call of its own;
-        not where it is the name of a column, which comes first.
+        """In WHERE, HAVING and QUALIFY, replace an alias of the SELECT list that stands for an AI call by a call of its
+        own; not where it is the name of a column, which comes first. In QUALIFY, an alias of any window, too.
         """
-        clauses = [select.args[key] for key in ("where", "having") if select.args.get(key) is not None]
+        keys = ("where", "having", "qualify")
+        clauses = [select.args[key] for key in keys if select.args.get(key) is not None]
         aliases = {
             item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)
         }
         for column in [column for clause in clauses for column in clause.find_all(exp.Column)]:
             meant = aliases.get(column.name.lower()) if not column.table else None
-            if meant is None or not self._holds(meant) or column.find_ancestor(exp.Select) is not select:
+            if meant is None or column.find_ancestor(exp.Select) is not select:
+                continue
+            ranks = isinstance(meant, exp.Window) and column.find_ancestor(exp.Qualify) is not None
+            if not (ranks or self._holds(meant)):
                 continue
             if any(relation.has(column.name) for relation in scope.relations.values()):
                 continue

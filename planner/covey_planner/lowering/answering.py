@@ -9,13 +9,18 @@ from sqlglot import exp
 
 from covey_planner.binding.volatile import volatile
 from covey_planner.call import Argument, Call
+from covey_planner.cost.unanswered import OPEN
 from covey_planner.errors import Unsupported
-from covey_planner.logical import Value, filters, relations_of
+from covey_planner.language.parse import site_number
+from covey_planner.logical import Value, filters, is_cheap, relations_of
 from covey_planner.lowering.asked import join_of, same_calls
+from covey_planner.lowering.decision import Decision
 from covey_planner.lowering.domains import Link, values
+from covey_planner.lowering.ending import Ending
 from covey_planner.lowering.frame import Frame
+from covey_planner.lowering.ranked import First, Stage, stages
 from covey_planner.lowering.residual import Answers, Insertion, grouped_query
-from covey_planner.physical import Given
+from covey_planner.physical import MATCH, Given
 from covey_planner.rules.share_documents import same_documents
 
 if TYPE_CHECKING:
@@ -34,10 +39,43 @@ class Values:
     def __init__(self, lowering: Lowering) -> None:
         self._lowering = lowering
 
-    def of_rows(self, frame: Frame, wanted: Sequence[Value]) -> None:
-        """Answers for the clauses after WHERE: domains look them up, the residual joins them."""
-        for group, answers in self.answers(frame, wanted, ()):
-            self.note(frame, group, answers)
+    def of_rows(self, frame: Frame, wanted: Sequence[Value], exact: bool = False) -> None:
+        """Answers for the clauses after WHERE: domains look them up, the residual joins them.
+
+        exact: domains show exactly the rows that the filters leave, so that the first of them can be told.
+        """
+        found = stages(frame.block, wanted) if exact else [Stage(tuple(wanted))]
+        for stage in found:
+            guards = self._first(frame, stage.first)
+            if stage.wanted is not None:
+                self._until_enough(frame, stage, guards)
+                continue
+            for group, answers in self.answers(frame, stage.values, guards):
+                self.note(frame, group, answers)
+
+    def _first(self, frame: Frame, first: First | None) -> list[Link]:
+        """The rows that may come out, as a condition on all rows; none where it holds an answer that only the residual
+        finds.
+        """
+        if first is None or any(self._lowering.open(expr) for expr in (*first.parts, *first.keys)):
+            return []
+        write = self._lowering.rewrites.sql
+        parts = f"PARTITION BY {', '.join(map(write, first.parts))} " if first.parts else ""
+        keys = ", ".join(map(write, first.keys))
+        asks = any(not is_cheap(condition) for condition in filters(frame.block.plan)[1])
+        asks = asks or any(site_number(part) is not None for key in first.keys for part in key.walk())
+        sql = f"{first.function}() OVER ({parts}ORDER BY {keys}) <= {first.count}"
+        return [Link(sql, first.relations, odds=OPEN if asks else None, window=True)]
+
+    def _until_enough(self, frame: Frame, stage: Stage, guards: Sequence[Link]) -> None:
+        """Ask a question by whose answers rows are put in order until enough of the first ones are found."""
+        call, wanted = stage.values[0].call, stage.wanted
+        asked = Decision(call, MATCH if wanted else -1, -1 if wanted else MATCH)
+        rows = frame.reach([*guards, *self._guards(stage.values)])
+        polarity: dict[object, set[bool]] = {call.identity: {True, False}}
+        ending = Ending(stage.enough, stage.order)
+        found = self._lowering.steps.program(rows, [asked], polarity, ending, len(stage.values))
+        self.note(frame, stage.values, found[call.identity])
 
     def answers(
         self, frame: Frame, wanted: Sequence[Value], guards: Sequence[Link]

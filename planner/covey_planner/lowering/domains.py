@@ -45,12 +45,15 @@ class Extra:
 
 @dataclass(frozen=True)
 class Link:
-    """A predicate that every row of interest satisfies, as SQL. odds: None where it holds no answers."""
+    """A predicate that every row of interest satisfies, as SQL. odds: None where it holds no answers; window: it looks
+    at all rows that the other predicates leave.
+    """
 
     sql: str
     relations: frozenset[str]
     has_subquery: bool = False
     odds: Odds | None = None
+    window: bool = False
 
 
 @dataclass
@@ -88,7 +91,9 @@ class Rows:
         known |= {extra.relation for extra in [*extras, *self.extras] if extra.relation is not None}
         extras = [extra for extra in extras if extra.needs <= known]
         links = [
-            link for link in [*outer.links, *self.links] if link.relations <= known and not link.has_subquery
+            link
+            for link in [*outer.links, *self.links]
+            if link.relations <= known and not (link.has_subquery or link.window)
         ]
         return Rows(self.with_, self.with_free, [*members, *self.members], [*extras, *self.extras], links)
 
@@ -133,7 +138,8 @@ class Rows:
         """`SELECT columns FROM … WHERE …` over a component; predicates without a relation always hold."""
         text = f"SELECT {', '.join(columns)}"
         members = [member.sql for member in self.members if member.relations & component]
-        where = [link.sql for link in self.links if link.relations <= component]
+        links = [link for link in self.links if link.relations <= component]
+        where = [link.sql for link in links if not link.window]
         if members:
             text += " FROM " + " CROSS JOIN ".join(members)
             for extra in self.extras:
@@ -147,7 +153,8 @@ class Rows:
                         text += f" {extra.sql}"
         if where:
             text += " WHERE " + " AND ".join(f"({predicate})" for predicate in where)
-        return text
+        windows = [link.sql for link in links if link.window]
+        return f"{text} QUALIFY {' AND '.join(windows)}" if windows else text
 
 
 def key(sql: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -31,30 +32,40 @@ def order_of(select: exp.Select, source: Source) -> Order | None:
     clause = select.args.get("order")
     if clause is None:
         return Order()
-    keys = [_key(key, select) for key in clause.expressions]
+    keys = [key_of(key, select) for key in clause.expressions]
     known = [key for key in keys if key is not None]
     if len(known) < len(keys):
         return None
+    relations = key_relations(known, source)
+    return None if relations is None else Order(", ".join(map(render, known)), relations)
+
+
+def key_relations(keys: Sequence[exp.Expr], source: Source) -> frozenset[str] | None:
+    """The relations of FROM that keys read; None where that cannot be told."""
     relations = source.relations
-    if len(relations) > 1 or source.attached:
-        by_name = {relation.partition("@")[0]: relation for relation in relations}
-        columns = [column for key in known for column in key.find_all(exp.Column)]
-        if not all(column.table.lower() in by_name for column in columns):
-            return None
-        relations = frozenset(by_name[column.table.lower()] for column in columns)
-    return Order(", ".join(map(render, known)), relations)
+    if len(relations) == 1 and not source.attached:
+        return relations
+    by_name = {relation.partition("@")[0]: relation for relation in relations}
+    columns = [column for key in keys for column in key.find_all(exp.Column)]
+    if not all(column.table.lower() in by_name for column in columns):
+        return None
+    return frozenset(by_name[column.table.lower()] for column in columns)
 
 
-def _key(ordered: exp.Expr, select: exp.Select) -> exp.Expr | None:
-    """A key of ORDER BY with names of FROM alone, not of the SELECT list; None where that cannot be said."""
+def key_of(ordered: exp.Expr, select: exp.Select | None, asking: bool = False) -> exp.Expr | None:
+    """A key of an order with names of FROM alone, not of the SELECT list; None where that cannot be said.
+
+    select: whose list an ORDER BY may name; asking: whether it may hold AI calls.
+    """
     copy = ordered.copy()
+    items = [] if select is None else select.expressions
     key = copy.this if isinstance(copy, exp.Ordered) else copy
-    named = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+    named = {item.alias.lower(): item.this for item in items if isinstance(item, exp.Alias)}
     if isinstance(key, exp.Literal):
         at = int(key.this) - 1 if key.is_int else -1
-        if not 0 <= at < len(select.expressions) or any(item.is_star for item in select.expressions):
+        if not 0 <= at < len(items) or any(item.is_star for item in items):
             return None
-        key.replace(exp.Paren(this=select.expressions[at].unalias().copy()))
+        key.replace(exp.Paren(this=items[at].unalias().copy()))
     for column in list(copy.find_all(exp.Column)):
         meant = named.get(column.name.lower()) if not column.table else None
         if meant is not None and meant != column:
@@ -63,7 +74,8 @@ def _key(ordered: exp.Expr, select: exp.Select) -> exp.Expr | None:
     known = any(isinstance(node, exp.Column) for node in copy.walk())
     if not known or volatile(copy) is not None or any(isinstance(node, barred) for node in copy.walk()):
         return None
-    return None if any(_may_change_rows(node) or _asks(node) for node in copy.walk()) else copy
+    bars = any(may_change_rows(node) or (_asks(node) and not asking) for node in copy.walk())
+    return None if bars else copy
 
 
 def _asks(node: exp.Expr) -> bool:
@@ -79,19 +91,26 @@ def rows_wanted(select: exp.Select, source: Source) -> int | None:
     ):
         return None
     clauses = [clause for clause in (limit, offset) if clause is not None]
-    counts = [clause.expression for clause in clauses]
-    if not all(isinstance(count, exp.Literal) and count.is_int for count in counts):
+    counts = [whole_number(clause) for clause in clauses]
+    known = [count for count in counts if count is not None]
+    if len(known) < len(counts):
         return None
-    if any(value for clause in clauses for name, value in clause.args.items() if name != "expression"):
-        return None  # a percentage, or ties
     if any(join.kind != "LEFT" for join in source.attached):
         return None
-    if any(_may_change_rows(node) for item in select.expressions for node in item.walk()):
+    if any(may_change_rows(node) for item in select.expressions for node in item.walk()):
         return None
-    return sum(int(count.this) for count in counts)
+    return sum(known)
 
 
-def _may_change_rows(node: exp.Expr) -> bool:
+def whole_number(clause: exp.Expr) -> int | None:
+    """The number of rows of a LIMIT or OFFSET; None where it is computed, a percentage, or has ties."""
+    count = clause.args.get("expression")
+    if any(value for name, value in clause.args.items() if name != "expression"):
+        return None
+    return int(count.this) if isinstance(count, exp.Literal) and count.is_int else None
+
+
+def may_change_rows(node: exp.Expr) -> bool:
     """Whether a part of a SELECT list may yield none or several rows for one, or look at several."""
     if isinstance(node, exp.Window | exp.UDTF | exp.Explode) or is_aggregate(node):
         return True

@@ -42,6 +42,7 @@ from covey_planner.lowering.frame import Frame
 from covey_planner.lowering.grouping import probed
 from covey_planner.lowering.limited import ROWS, Limited, limited
 from covey_planner.lowering.outer_joins import Joins
+from covey_planner.lowering.ranked import later
 from covey_planner.lowering.residual import Answers, Insertion, Rewrites
 from covey_planner.lowering.semi_joins import to_be_predicates
 from covey_planner.lowering.steps import Steps
@@ -123,7 +124,8 @@ class Lowering:
             self.block(nested, frame.reach(()))
         answered = self._late | self.rewrites.sites.keys()
         open_ = [value for value in block.values if value.call.site not in answered]
-        self._values.of_rows(frame, [value for value in open_ if not value.grouped])
+        exact = self.optimize and outer is None and all(self.links(each) for each in conditions)
+        self._values.of_rows(frame, [value for value in open_ if not value.grouped], exact)
         self.rewrites.sites.update(frame.joined)
         self._values.of_groups(frame, [value for value in open_ if value.grouped])
 
@@ -183,10 +185,11 @@ class Lowering:
         """The values that the step of a block's last filter can ask while its documents are there."""
         shared = documents(last)
         asked = {leaf.call.identity for leaf in leaves(last) if isinstance(leaf, Ask)}
+        waiting = self._late if frame.outer is not None else self._late | later(frame.block)
         return [
             group
             for group in same_calls(
-                [v for v in frame.block.values if not v.grouped and v.call.site not in self._late]
+                [v for v in frame.block.values if not v.grouped and v.call.site not in waiting]
             )
             if shared is not None
             and documents(Ask(group[0].call)) == shared

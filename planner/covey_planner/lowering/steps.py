@@ -42,17 +42,18 @@ class Steps:
         decisions: Sequence[Decision],
         polarity: Mapping[object, set[bool]],
         ending: Ending | None = None,
+        uses: int = 1,
     ) -> dict[object, Answers]:
         """Ask a decision program, whose calls are about the same arguments; answers by the calls' identity.
 
         polarity: whether a call's true or false answers, or both, are looked for. ending: what may end it early,
-        where nobody else looks at the answers.
+        where nobody else looks at the answers; uses: of how many places of a call that is so.
         """
         asked = len({decision.call.identity for decision in decisions})
         first = decisions[0].call
         prior = self._prior(first) if asked == 1 else ()
         matches = any(MATCH in (decision.on_true, decision.on_false) for decision in decisions)
-        if not matches or any(self._comes_again(decision.call) for decision in decisions):
+        if not matches or any(self._uses[_question(decision.call)] > uses for decision in decisions):
             ending = None
         tables: dict[object, tuple[str, ...]] = {}
         questions: list[Question] = []

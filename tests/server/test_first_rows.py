@@ -1,0 +1,162 @@
+"""Statements of which the first rows alone come out, through the client: the rows of plain DuckDB, from few questions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import adbc_driver_flightsql.dbapi as dbapi
+import duckdb
+import numpy as np
+import pytest
+from covey_engine.operators import waves
+from covey_engine.prefill import api
+from support.fake_engine import FakeRunning
+from support.hash_model import HashEngine, read_prompt
+from support.hash_server import ORACLE_MACROS, Host
+from support.sql import rows, run
+
+TABLES = (
+    "CREATE TABLE tickets AS SELECT i AS id, 'ticket ' || i AS body, 'note ' || i % 5 AS note, i % 4 AS prio, "
+    "CASE WHEN i % 10 <> 3 THEN 'part ' || i END AS part, substr('abc', 1 + i % 3, 1) AS kind FROM range(120) r(i)",
+    "CREATE TABLE products AS SELECT i AS id, 'product ' || i AS name, substr('abc', 1 + i % 3, 1) AS kind "
+    "FROM range(9) r(i)",
+)
+
+
+class CountingEngine(HashEngine):
+    """Counts the prompts of each question."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: Counter[str] = Counter()
+
+    def start(self, order: api.WorkOrder) -> FakeRunning:
+        running: Any = super().start(order)
+        for name in ("value", "scores"):
+            setattr(running, name, self._counted(getattr(running, name)))
+        return running
+
+    def _counted(self, answer: Any) -> Any:
+        def counted(path: Any, readout: Any) -> Any:
+            self.asked[read_prompt(np.frombuffer(path.data, np.int32).tolist()).question.split()[-1]] += 1
+            return answer(path, readout)
+
+        return counted
+
+
+@pytest.fixture(scope="module")
+def engine() -> CountingEngine:
+    return CountingEngine()
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory, engine: CountingEngine) -> Iterator[dbapi.Connection]:
+    host = Host()
+    with (
+        host.serve(tmp_path_factory.mktemp("tokens"), engine) as uri,
+        dbapi.connect(uri, autocommit=True) as connection,
+    ):
+        for table in TABLES:
+            run(connection, table)
+        yield connection
+    host.close()
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute(ORACLE_MACROS.read_text("utf-8"))
+    for table in TABLES:
+        connection.execute(table)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture(autouse=True)
+def small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waves, "LEAST", 8)
+
+
+S, T, U = (f"AI_SCORE('{word}', body)" for word in "stu")
+F, G, W = (f"AI_FILTER('{word}', body)" for word in "fgw")
+N, P = "AI_SCORE('n', note)", "AI_FILTER('p', part)"
+LABEL, MOOD = "AI_CLASSIFY(note, ['x', 'y', 'z'])", "AI_SENTIMENT(note)"
+
+CASES: list[tuple[str, dict[str, int]]] = [
+    # The score of what the filters leave, and what else the list shows of the rows that come out.
+    (f"SELECT id FROM tickets WHERE {W} AND id < 60 ORDER BY {S} DESC, id LIMIT 3", {"w": 60, "s": 35}),
+    (f"SELECT id, {F} AS f, {T} AS t FROM tickets ORDER BY {S}, id LIMIT 3", {"s": 120, "f": 3, "t": 3}),
+    (f"SELECT id FROM tickets WHERE {S} > 0.5 ORDER BY {S} DESC, id LIMIT 3", {"s": 120}),
+    # Keys before the score: whole ties of the first rows.
+    (f"SELECT id FROM tickets ORDER BY prio, {S} DESC, id LIMIT 3", {"s": 30}),
+    (f"SELECT id AS i, {S} AS s FROM tickets ORDER BY prio DESC, s, i LIMIT 3 OFFSET 28", {"s": 60}),
+    (f"SELECT prio, {S} AS s FROM tickets WHERE {W} ORDER BY 1, 2 LIMIT 3", {"w": 120, "s": 20}),
+    (f"SELECT id FROM tickets ORDER BY id % 10 = 3 DESC, part, {S}, id LIMIT 4", {"s": 12}),
+    (f"SELECT id FROM tickets ORDER BY part NULLS FIRST, {S}, id LIMIT 4", {"s": 12}),
+    (f"SELECT t.id FROM tickets t JOIN products p ON p.id = t.prio ORDER BY p.name, {S}, t.id LIMIT 2", {"s": 30}),
+    # Keys behind a score: only where the scores before tie at the border.
+    (f"SELECT id FROM tickets ORDER BY {N}, {S}, id LIMIT 3", {"n": 5, "s": 24}),
+    (f"SELECT id FROM tickets ORDER BY {N}, prio, {S}, {T}, id LIMIT 3", {"n": 5, "s": 6, "t": 3}),
+    (f"SELECT id FROM tickets ORDER BY {LABEL}, {S}, id LIMIT 200", {"z.": 5, "s": 120}),
+    (f"SELECT id FROM tickets ORDER BY prio, {MOOD}, {T}, id LIMIT 1", {}),
+    # Rows that are kept once.
+    (f"SELECT DISTINCT note, prio FROM tickets ORDER BY prio, {N}, note LIMIT 7", {"n": 5}),
+    (f"SELECT DISTINCT kind, {S} AS s FROM tickets WHERE id < 9 ORDER BY kind, s LIMIT 1", {"s": 3}),
+    # A condition as the key: until enough rows have the answer that comes first.
+    (f"SELECT id FROM tickets ORDER BY {F} DESC, id LIMIT 3", {"f": 8}),
+    (f"SELECT id, {F} AS f FROM tickets ORDER BY f, id DESC LIMIT 3", {"f": 8}),
+    (f"SELECT id FROM tickets ORDER BY NOT {F}, id LIMIT 2 OFFSET 1", {"f": 8}),
+    (f"SELECT id, {F} FROM tickets ORDER BY prio, {F} DESC, id LIMIT 3", {"f": 8}),
+    (f"SELECT id, {F} FROM tickets ORDER BY prio, {F} DESC, id LIMIT 45", {}),
+    (f"SELECT id FROM tickets ORDER BY {P} DESC, id LIMIT 3", {"p": 8}),
+    (f"SELECT id FROM tickets ORDER BY {P} DESC NULLS FIRST, id LIMIT 14", {"p": 108}),
+    (f"SELECT id FROM tickets ORDER BY {F} DESC, id LIMIT 119", {"f": 120}),
+    (f"SELECT id FROM tickets WHERE {W} ORDER BY {F} DESC, id LIMIT 2", {"w": 120, "f": 8}),
+    (f"SELECT id FROM tickets WHERE id < 40 ORDER BY {F} DESC, {G} DESC, id LIMIT 3", {"f": 40, "g": 40}),
+    # QUALIFY.
+    (f"SELECT id, {F} FROM tickets QUALIFY row_number() OVER (ORDER BY {S}, id) <= 3 ORDER BY id", {"s": 120, "f": 3}),
+    (f"SELECT id FROM tickets QUALIFY row_number() OVER (ORDER BY prio, {S}, id) < 3 ORDER BY id", {"s": 30}),
+    (
+        f"SELECT id, {F} AS f FROM tickets QUALIFY rank() OVER (PARTITION BY kind ORDER BY prio, {S}) = 1 ORDER BY 1",
+        {"s": 30, "f": 3},
+    ),
+    (
+        f"SELECT id, row_number() OVER (PARTITION BY kind ORDER BY id DESC) AS n, {F} AS f FROM tickets "
+        "QUALIFY n <= 2 ORDER BY f, id LIMIT 4",
+        {"f": 6},
+    ),
+    (f"SELECT id, {F} AS f FROM tickets QUALIFY dense_rank() OVER (ORDER BY note) <= 1 AND f ORDER BY id", {"f": 120}),
+    # Where the first rows are those of a subquery.
+    (
+        f"SELECT x.id, x.f FROM (SELECT id, {F} AS f FROM tickets ORDER BY prio, {S}, id LIMIT 2) x ORDER BY 1",
+        {"s": 30, "f": 2},
+    ),
+    (f"WITH c AS (SELECT id FROM tickets ORDER BY {F} DESC, id LIMIT 4) SELECT max(id) FROM c", {"f": 24}),
+    # All rows are asked about.
+    (f"SELECT id FROM tickets WHERE id < 30 ORDER BY (SELECT 1), prio, {S}, id LIMIT 2", {"s": 30}),
+    (f"SELECT prio, max({S}) AS s FROM tickets WHERE id < 30 GROUP BY prio ORDER BY prio, s LIMIT 2", {"s": 30}),
+    (f"SELECT id, sum({S}) OVER () AS s FROM tickets WHERE id < 30 ORDER BY prio, id LIMIT 2", {"s": 30}),
+    (f"SELECT id FROM tickets WHERE id < 30 ORDER BY prio, {S}, id LIMIT 10%", {"s": 30}),
+]
+
+
+@pytest.mark.parametrize(("sql", "most"), CASES)
+def test_the_rows_of_all_answers_from_few(
+    client: dbapi.Connection,
+    oracle: duckdb.DuckDBPyConnection,
+    engine: CountingEngine,
+    sql: str,
+    most: dict[str, int],
+) -> None:
+    engine.asked.clear()
+    found = rows(client, sql)
+    asked = Counter(engine.asked)
+    expected = oracle.execute(sql).fetchall()
+    assert [tuple(map(_rounded, row)) for row in found] == [tuple(map(_rounded, row)) for row in expected]
+    assert {word: asked[word] for word, count in most.items() if asked[word] > count} == {}
+
+
+def _rounded(value: object) -> object:
+    return round(value, 9) if isinstance(value, float) else value
