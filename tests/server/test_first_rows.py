@@ -1,4 +1,4 @@
-"""Statements of which the first rows alone come out, through the client: the rows of plain DuckDB, from few questions."""
+"""Statements of which the first rows alone come out, through the client: the rows of DuckDB, from few questions."""
 
 from __future__ import annotations
 
@@ -95,7 +95,10 @@ CASES: list[tuple[str, dict[str, int]]] = [
     (f"SELECT prio, {S} AS s FROM tickets WHERE {W} ORDER BY 1, 2 LIMIT 3", {"w": 120, "s": 20}),
     (f"SELECT id FROM tickets ORDER BY id % 10 = 3 DESC, part, {S}, id LIMIT 4", {"s": 12}),
     (f"SELECT id FROM tickets ORDER BY part NULLS FIRST, {S}, id LIMIT 4", {"s": 12}),
-    (f"SELECT t.id FROM tickets t JOIN products p ON p.id = t.prio ORDER BY p.name, {S}, t.id LIMIT 2", {"s": 30}),
+    (
+        f"SELECT t.id FROM tickets t JOIN products p ON p.id = t.prio ORDER BY p.name, {S}, t.id LIMIT 2",
+        {"s": 30},
+    ),
     # Keys behind a score: only where the scores before tie at the border.
     (f"SELECT id FROM tickets ORDER BY {N}, {S}, id LIMIT 3", {"n": 5, "s": 24}),
     (f"SELECT id FROM tickets ORDER BY {N}, prio, {S}, {T}, id LIMIT 3", {"n": 5, "s": 6, "t": 3}),
@@ -116,7 +119,10 @@ CASES: list[tuple[str, dict[str, int]]] = [
     (f"SELECT id FROM tickets WHERE {W} ORDER BY {F} DESC, id LIMIT 2", {"w": 120, "f": 8}),
     (f"SELECT id FROM tickets WHERE id < 40 ORDER BY {F} DESC, {G} DESC, id LIMIT 3", {"f": 40, "g": 40}),
     # QUALIFY.
-    (f"SELECT id, {F} FROM tickets QUALIFY row_number() OVER (ORDER BY {S}, id) <= 3 ORDER BY id", {"s": 120, "f": 3}),
+    (
+        f"SELECT id, {F} FROM tickets QUALIFY row_number() OVER (ORDER BY {S}, id) <= 3 ORDER BY id",
+        {"s": 120, "f": 3},
+    ),
     (f"SELECT id FROM tickets QUALIFY row_number() OVER (ORDER BY prio, {S}, id) < 3 ORDER BY id", {"s": 30}),
     (
         f"SELECT id, {F} AS f FROM tickets QUALIFY rank() OVER (PARTITION BY kind ORDER BY prio, {S}) = 1 ORDER BY 1",
@@ -127,7 +133,10 @@ CASES: list[tuple[str, dict[str, int]]] = [
         "QUALIFY n <= 2 ORDER BY f, id LIMIT 4",
         {"f": 6},
     ),
-    (f"SELECT id, {F} AS f FROM tickets QUALIFY dense_rank() OVER (ORDER BY note) <= 1 AND f ORDER BY id", {"f": 120}),
+    (
+        f"SELECT id, {F} AS f FROM tickets QUALIFY dense_rank() OVER (ORDER BY note) <= 1 AND f ORDER BY id",
+        {"f": 120},
+    ),
     # Where the first rows are those of a subquery.
     (
         f"SELECT x.id, x.f FROM (SELECT id, {F} AS f FROM tickets ORDER BY prio, {S}, id LIMIT 2) x ORDER BY 1",
@@ -136,7 +145,10 @@ CASES: list[tuple[str, dict[str, int]]] = [
     (f"WITH c AS (SELECT id FROM tickets ORDER BY {F} DESC, id LIMIT 4) SELECT max(id) FROM c", {"f": 24}),
     # All rows are asked about.
     (f"SELECT id FROM tickets WHERE id < 30 ORDER BY (SELECT 1), prio, {S}, id LIMIT 2", {"s": 30}),
-    (f"SELECT prio, max({S}) AS s FROM tickets WHERE id < 30 GROUP BY prio ORDER BY prio, s LIMIT 2", {"s": 30}),
+    (
+        f"SELECT prio, max({S}) AS s FROM tickets WHERE id < 30 GROUP BY prio ORDER BY prio, s LIMIT 2",
+        {"s": 30},
+    ),
     (f"SELECT id, sum({S}) OVER () AS s FROM tickets WHERE id < 30 ORDER BY prio, id LIMIT 2", {"s": 30}),
     (f"SELECT id FROM tickets WHERE id < 30 ORDER BY prio, {S}, id LIMIT 10%", {"s": 30}),
 ]

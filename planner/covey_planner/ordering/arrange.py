@@ -129,6 +129,9 @@ class _Arranger:
                 chosen = unit.calls[choice.side]
                 anchors = frozenset().union(*(chosen.arguments[n].relations for n in chosen.sides[0]))
                 self.decided[unit.call.identity] = min(anchors)
+            if unit.anchors and unit.condition is not None:
+                asked = (leaf.call for leaf in leaves(unit.condition) if isinstance(leaf, Ask))
+                self.decided.update({call.identity: unit.anchors[choice.side] for call in asked})
 
     def _ordered(self, plan: Node, units: Sequence[Unit], found: Ordered) -> Node:
         """The filters in their new order, neighbours on the same documents together."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from covey_planner.binding.deciding import test_of
 from covey_planner.call import Call
 from covey_planner.logical import All, Ask, Block, Condition, Mixed, Value, filters, is_cheap, leaves
 from covey_planner.ordering.costing import Costing
@@ -25,12 +26,13 @@ class Unit:
     """A condition or a value that is one predicate of the problem.
 
     call: the one that decides how it is asked; calls: the call as asked from each side, None where it is not asked by
-    itself.
+    itself. anchors: of a tree of calls that may be asked from several sides, a relation of each anchor.
     """
 
     condition: Condition | None
     call: Call | None = None
     calls: tuple[Call, ...] = ()
+    anchors: tuple[str, ...] = ()
 
 
 class Poser:
@@ -51,18 +53,18 @@ class Poser:
         self._decided = decided
         self._documents: list[Documents] = []
         self._numbers: dict[object, int] = {}
-        # Of a block under EXISTS its relations: then a first match settles rows of the others.
+        # Of a subquery of which some rows decide its relations: then a first match settles rows of the others.
         self._own: frozenset[str] | None = None
 
     def pose(self, block: Block) -> tuple[Problem, tuple[Unit, ...]]:
         """The problem and, for each of its predicates, what it stands for; conditions in their order, then values."""
-        if isinstance(block.select.parent, exp.Exists):
+        if test_of(block.select) is not None:
             self._own = filters(block.plan)[0].relations
         units: list[Unit] = []
         predicates: list[Predicate] = []
         barrier: int | None = None
         for condition in filters(block.plan)[1]:
-            for part in () if is_cheap(condition) else conjuncts(condition):
+            for part in () if is_cheap(condition) else self._parts(condition):
                 before = frozenset(range(len(units)))
                 unit, predicate = self._condition(part)
                 if predicate is None:
@@ -110,7 +112,7 @@ class Poser:
                 condition, odds = shortest(condition, self._question, self._share)
                 if len({call.identity for call in found}) > 1:
                     # The calls of a tree stay on one side, whichever that is.
-                    unit, predicate = replace(unit, call=None, calls=()), _from_first(predicate)
+                    unit, predicate = self._tree(unit, predicate, found)
                 return replace(unit, condition=condition), replace(
                     predicate, selectivity=odds.true, asks=odds.asks
                 )
@@ -128,6 +130,21 @@ class Poser:
             case Mixed(values=(), blocks=(block,)) if (posed := self._exists(condition, block)) is not None:
                 return posed
         return Unit(condition), None
+
+    def _parts(self, condition: Condition) -> tuple[Condition, ...]:
+        """What can be ordered by itself; a subquery ends early with what one step asks, which stays together."""
+        if self._own is not None and documents(condition) is not None:
+            return (condition,)
+        return conjuncts(condition)
+
+    def _tree(self, unit: Unit, predicate: Predicate, calls: Sequence[Call]) -> tuple[Unit, Predicate]:
+        """A tree of calls like its first one, from any side where all may be asked from it, else from the first."""
+        free = all(call.anchor is None and call.identity not in self._decided for call in calls)
+        anchors = tuple(_anchor(call) for call in unit.calls)
+        unit = replace(unit, call=None, calls=())
+        if self._own is not None and free and len(anchors) > 1:
+            return replace(unit, anchors=anchors), predicate
+        return unit, _from_first(predicate)
 
     def _asked(
         self, call: Call, after: frozenset[int], early: frozenset[str] | None = None
@@ -232,6 +249,11 @@ class Poser:
 def conjuncts(condition: Condition) -> tuple[Condition, ...]:
     """The parts of a condition that rows must pass one by one."""
     return condition.parts if isinstance(condition, All) else (condition,)
+
+
+def _anchor(call: Call) -> str:
+    """A relation that a call's anchor is of."""
+    return min(relation for number in call.sides[0] for relation in call.arguments[number].relations)
 
 
 def _values(block: Block) -> list[Value]:
