@@ -116,7 +116,8 @@ class Given:
 @dataclass(frozen=True)
 class Domain:
     """The distinct argument tuples of one side: sql yields key columns k0, k1, …, one per argument, none
-    NULL. given: for estimates, where they are wanted.
+    NULL, and where ties of an order are asked as a whole, `o`, equal for those. given: for estimates, where they are
+    wanted.
     """
 
     sql: str

@@ -31,6 +31,7 @@ from covey_planner.language.fragile import check_joins
 from covey_planner.language.multi import ask_each_label
 from covey_planner.language.parameters import infer_types, literals, parameter_keys, placeholder_scan
 from covey_planner.language.parse import Scan, Statement, describe_text, scan, site_number, token_position
+from covey_planner.language.semi_joins import semi_joins_to_exists
 from covey_planner.language.surrounding import take_off
 from covey_planner.lowering.lower import lower
 from covey_planner.lowering.sampling import samples
@@ -169,6 +170,8 @@ def _plan(
     statement = ask_each_label(around.statement)
     select_in_values(statement)
     check_joins(statement.tree)
+    if options.optimize:
+        semi_joins_to_exists(statement.tree)
     scanned = statement.scan
     if options.dialect == "duckdb":
         described = describe_text(scanned, around.texts) if around.yields else ""

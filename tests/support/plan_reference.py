@@ -152,9 +152,11 @@ class Reference:
         if not step.ordered:
             Random(self.seed).shuffle(items)
         matches: set[tuple[object, object]] = set()
+        ties, tie = self._ties(step.anchors), -1
         for anchor, partner in items if step.groups is None else self._members(step, items, matches, made):
-            if self._over(step, anchor, matches):
+            if self._over(step, anchor, matches) and ties.get(anchor, -2) != tie:
                 continue
+            tie = ties.get(anchor, -1)
             texts = [texts[key] for texts, key in zip(anchor_texts, anchor, strict=True)]
             others = [texts[key] for texts, key in zip(partner_texts, partner, strict=True)]
             at = 0
@@ -175,7 +177,9 @@ class Reference:
         """Whether a pair of an anchor, or nothing at all, need not be asked any more."""
         found = Counter(anchor for anchor, _ in matches)
         settled = {key for key, count in found.items() if count >= step.each}
-        return (step.exists and anchor in settled) or len(settled if step.exists else matches) == step.enough
+        if step.exists and anchor in settled:
+            return True
+        return step.enough is not None and len(settled if step.exists else matches) >= step.enough
 
     def _members(
         self,
@@ -231,7 +235,7 @@ class Reference:
         return answer(found[1], [documents[number] for number in sorted(documents)])
 
     def _domain(self, domain: Domain) -> tuple[list[tuple[bytes, ...]], list[dict[bytes, str]]]:
-        keys = self.connection.execute(domain.sql).fetchall()
+        keys = [row[: len(domain.arguments)] for row in self.connection.execute(domain.sql).fetchall()]
         assert len(set(keys)) == len(keys), "a domain's tuples are distinct"
         assert all(key is not None for row in keys for key in row), "no key of a domain is NULL"
         texts: list[dict[bytes, str]] = []
@@ -248,6 +252,12 @@ class Reference:
                 assert set(found.values()) <= {row[0] for row in stored}
             texts.append(found)
         return keys, texts
+
+    def _ties(self, domain: Domain) -> dict[tuple[bytes, ...], int]:
+        """Which tuples come together in the order of a domain, where that matters."""
+        rows = self.connection.execute(domain.sql).fetchall()
+        width = len(domain.arguments)
+        return {row[:width]: row[width] for row in rows if len(row) > width}
 
     def _store(self, table: str, keys: int, rows: Sequence[tuple[object, ...]]) -> None:
         columns = ", ".join([*(f"k{n} BLOB" for n in range(keys)), "answer BOOLEAN"])

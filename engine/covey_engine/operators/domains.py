@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from covey_planner.physical import Domain, TextArgument
 from covey_storage.library import TokenLibrary
+from covey_storage.numbers import numbers
 from numpy.typing import NDArray
 
 from covey_engine.operators.scratch import Scratch
@@ -26,18 +27,21 @@ KEY = pa.binary(16)
 class Keys:
     """Rows of one side as the keys of their arguments: `columns[argument][row]`, 16 bytes each.
 
-    Without arguments (a prompt of fixed text alone) there is one row or none.
+    Without arguments (a prompt of fixed text alone) there is one row or none. ties: of rows in an order of which ties
+    are asked as a whole, a number that is equal for those.
     """
 
     columns: tuple[NDArray[np.void], ...]
     rows: int
+    ties: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return self.rows
 
     def take(self, rows: NDArray[np.integer]) -> Keys:
         """The keys of these rows, in this order."""
-        return Keys(tuple(column[rows] for column in self.columns), len(rows))
+        ties = None if self.ties is None else self.ties[rows]
+        return Keys(tuple(column[rows] for column in self.columns), len(rows), ties)
 
     def arrays(self) -> list[pa.Array]:
         """The columns as Arrow arrays over the same memory."""
@@ -73,7 +77,8 @@ def read_keys(statements: Statements, domain: Domain) -> Keys:
     """Run a domain query."""
     table = statements.table(domain.sql)
     columns = tuple(_key_bytes(table[f"k{i}"]) for i in range(len(domain.arguments)))
-    return Keys(columns, table.num_rows if columns else min(table.num_rows, 1))
+    ties = numbers(table["o"]).astype(np.int64) if "o" in table.column_names else None
+    return Keys(columns, table.num_rows if columns else min(table.num_rows, 1), ties)
 
 
 def resolve(

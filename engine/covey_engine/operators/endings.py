@@ -42,7 +42,7 @@ class Ending:
         of it may end early by itself.
         """
         if self._waves is None:
-            for first, turn in in_waves(self._step, rounds):
+            for first, turn in in_waves(self._step, self._subjects, rounds):
                 if first and self._step.enough is not None and self._missing <= 0:
                     return
                 yield turn, not self._step.ordered  # in a wave of its order, no match comes before another

@@ -257,7 +257,7 @@ class _Run:
             write_answers(self.statements, step, subjects, counted)
             return
         template, limit = self._template(step)
-        if waves is None:
+        if waves is None and not step.ordered:
             subjects = self.asking.known.put_last(step, subjects)
         rounds = fit(template, subjects, limit, self.overflow, self.scratch, self._describe)
         found = self.asking.ask(step, template, subjects, rounds, self._row_failed, waves)

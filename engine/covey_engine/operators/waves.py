@@ -9,29 +9,34 @@ import numpy as np
 from covey_planner.physical import AskStep
 
 from covey_engine.operators.overflow import Round
+from covey_engine.operators.subjects import Subjects
 
 LEAST = 64
-"""Anchors of a first wave: fewer would leave the device idle."""
+"""Items of a first wave: fewer would leave the device idle."""
 
 
-def in_waves(step: AskStep, rounds: Sequence[Round]) -> Iterator[tuple[bool, Round]]:
+def in_waves(step: AskStep, subjects: Subjects, rounds: Sequence[Round]) -> Iterator[tuple[bool, Round]]:
     """Each round to be asked, and whether what was found before may be enough.
 
     An ordered step is asked in waves, each of twice as many anchors as the one before: whether there are enough
-    matches is known at the end of a wave, when all anchors before the next are answered.
+    matches is known at the end of a wave, when all anchors before the next are answered. Ties are never parted.
     """
     if not step.ordered or step.enough is None:
         for turn in rounds:
             yield True, turn
         return
     items = [np.arange(turn.subjects.items) if turn.items is None else turn.items for turn in rounds]
-    total = 1 + max((int(numbers.max(initial=-1)) for numbers in items), default=-1)
-    start, size = 0, max(LEAST, 2 * step.enough)
+    wide = 1 if subjects.partners is None else max(1, len(subjects.partners))
+    total, ties = len(subjects.anchors), subjects.anchors.keys.ties
+    start, size = 0, max(1, -(-max(LEAST, 2 * step.enough) // wide))
     while start < total:
+        end = min(start + size, total)
+        if ties is not None:
+            end = int(np.searchsorted(ties, ties[end - 1], side="right"))
         first = True
         for turn, numbers in zip(rounds, items, strict=True):
-            chosen = np.flatnonzero((numbers >= start) & (numbers < start + size))
+            chosen = np.flatnonzero((numbers >= start * wide) & (numbers < end * wide))
             if len(chosen):
                 yield first, replace(turn, subjects=turn.subjects.restrict(chosen), items=numbers[chosen])
                 first = False
-        start, size = start + size, 2 * size
+        start, size = end, 2 * size

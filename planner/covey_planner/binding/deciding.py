@@ -56,12 +56,14 @@ class Test:
 def test_of(select: exp.Select) -> Test | None:
     """What is made of a SELECT's rows where a number of them settles it."""
     used = {name for name, value in select.args.items() if value}
-    if used - _CLAUSES - {"distinct"}:
+    node = _around(select)
+    if used - _CLAUSES - {"distinct", "order", "limit"}:
+        return None
+    if "limit" in used and not (isinstance(node.parent, exp.Exists) and _at_least_one(select.args["limit"])):
         return None
     counted = _counted(select)
     if counted is not None:
         return counted if used <= _CLAUSES else None
-    node = _around(select)
     distinct = select.args.get("distinct")
     if any(_bars(part) for item in select.expressions for part in item.walk()):
         return None
@@ -163,6 +165,12 @@ def _counts_rows(node: exp.Expr) -> bool:
     if not isinstance(node, exp.Count) or node.expressions:
         return False
     return node.this is None or isinstance(node.this, exp.Star) or _number(node.this) is not None
+
+
+def _at_least_one(limit: exp.Expr) -> bool:
+    """Whether a LIMIT leaves a row where there is any."""
+    others = [value for name, value in limit.args.items() if name != "expression" and value]
+    return isinstance(limit, exp.Limit) and not others and (_number(limit.expression) or 0) > 0
 
 
 def _compared(count: exp.Expr) -> Test | None:

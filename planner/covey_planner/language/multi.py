@@ -27,6 +27,11 @@ def is_list(node: exp.Expr) -> bool:
     return bool(node.meta_get(_MADE))
 
 
+def labels_of(node: exp.Expr) -> tuple[str, ...]:
+    """The labels of such a list, in the order of their questions."""
+    return tuple(node.meta_get(_MADE))
+
+
 def is_object(node: exp.Expr) -> bool:
     """Whether a node of the tree is an answer in the shape of an object."""
     return bool(node.meta_get(OBJECT))
@@ -81,7 +86,7 @@ def _replace(
         colon=True,
     )
     made = exp.Anonymous(this="list_filter", expressions=[known, chosen])
-    made.meta[_MADE] = True
+    made.meta[_MADE] = labels.names
     node.replace(made)
 
 

@@ -117,8 +117,10 @@ class Values:
         call, alias = group[0].call, self._lowering.alias()
         text = answers.value(alias)
         self._lowering.rewrites.sites.update({value.call.site: text for value in group})
+        self._lowering.note_lists(group, answers, frame)
         # An ON stands before the answers are joined in: it looks them up.
         late = [value for value in group if join_of(frame, value.call) is None]
+        late = [value for value in late if not self._lowering.lists.holds(value.call.site)]
         if not (late and call.relations <= frame.source.relations and frame.insertable):
             return
         insertion = Insertion("LEFT", answers, alias, -1)

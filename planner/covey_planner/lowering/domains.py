@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from covey_planner.call import Argument
+from covey_planner.lowering.first_rows import NO_ORDER, Order
 from covey_planner.physical import Domain, Given, Odds, TextArgument
 
 VALUE = "__covey_x"
@@ -151,10 +152,32 @@ class Rows:
                         where.append(extra.sql)
                     else:
                         text += f" {extra.sql}"
+            where += self._others(component)
         if where:
             text += " WHERE " + " AND ".join(f"({predicate})" for predicate in where)
         windows = [link.sql for link in links if link.window]
         return f"{text} QUALIFY {' AND '.join(windows)}" if windows else text
+
+    def _others(self, component: frozenset[str]) -> list[str]:
+        """That there are rows of what is not connected with a component, where predicates may have left none.
+
+        No EXISTS: DuckDB 2.0.1 finds it false of a RIGHT JOIN with nothing on its left.
+        """
+        found: list[str] = []
+        seen = component
+        for member in self.members:
+            if member.relations & seen:
+                continue
+            other = self.component(member.relations)
+            seen |= other
+            filters = [link.relations for link in self.links if not link.window]
+            filters += [extra.needs for extra in self.extras if extra.relation is None]
+            if any(relations and relations <= other for relations in filters):
+                alone = replace(self, members=[each for each in self.members if each.relations & other])
+                found.append(
+                    f"(SELECT count(*) FROM ({alone.select(['1'], other)} LIMIT 1) AS __covey_o) > 0"
+                )
+        return found
 
 
 def key(sql: str) -> str:
@@ -162,18 +185,18 @@ def key(sql: str) -> str:
     return f"unhex(md5(CAST({sql} AS VARCHAR)))"
 
 
-def domain(arguments: Sequence[Argument], rows: Rows, exclude: Sequence[str] = (), order: str = "") -> Domain:
+def domain(
+    arguments: Sequence[Argument], rows: Rows, exclude: Sequence[str] = (), order: Order = NO_ORDER
+) -> Domain:
     """The distinct tuples of some arguments. exclude: answer tables whose tuples are not wanted; order: keys of the
     rows, by which the tuples come in the order of the first row of each.
     """
     component = rows.component(_relations(arguments))
     inner = rows.select(values(arguments), component)
     found = domain_of(arguments, inner, rows.with_, exclude, given(arguments, rows, component, exclude))
-    if not order:
+    if not order.sql:
         return found
-    ranked = rows.select(
-        [*values(arguments), f"row_number() OVER (ORDER BY {order}) AS __covey_o"], component
-    )
+    ranked = rows.select([*values(arguments), f"rank() OVER (ORDER BY {order.sql}) AS __covey_o"], component)
     count = range(len(arguments))
     keys = ", ".join(f"{key(f'{VALUE}{n}')} AS k{n}" for n in count)
     there = " AND ".join(f"{VALUE}{n} IS NOT NULL" for n in count)
@@ -181,7 +204,8 @@ def domain(arguments: Sequence[Argument], rows: Rows, exclude: Sequence[str] = (
     for table in exclude:
         same = " AND ".join(f"__covey_e.k{n} = __covey_k.k{n}" for n in count)
         sql = f"SELECT * FROM ({sql}) AS __covey_k WHERE NOT EXISTS (SELECT 1 FROM {table} AS __covey_e WHERE {same})"
-    sql = f"SELECT {', '.join(f'k{n}' for n in count)} FROM ({sql}) AS __covey_s ORDER BY o"
+    columns = [*(f"k{n}" for n in count), *(["o"] if order.ties else [])]
+    sql = f"SELECT {', '.join(columns)} FROM ({sql}) AS __covey_s ORDER BY o"
     return replace(found, sql=rows.with_(sql) + sql)
 
 

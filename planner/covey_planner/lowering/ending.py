@@ -110,7 +110,7 @@ def quota_of(block: Block, tree: exp.Query, rows: Rows) -> Quota | None:
     enough = rows_wanted(block.select, source)
     order = order_of(block.select, source)
     sense = _sense(last.expr, last.blocks[0].number)
-    if enough is None or order is None or sense is None or not _decided(conditions):
+    if enough is None or order is None or order.ties or sense is None or not _decided(conditions):
         return None
     return Quota(enough, not sense, order, rows)
 
@@ -153,7 +153,9 @@ def _deciding(block: Block, test: Test, call: Call, quota: Quota | None) -> Deci
     own, probe = source.relations, block.probe
     if (membership(block.select) is None) != (probe is None):
         return None
-    if block.values or block.nested or block.joins or source.attached or _holds_query(conditions):
+    if block.values or block.nested or block.joins or _holds_query(conditions):
+        return None
+    if any(not join.needs <= own or join.on.find(exp.Query) is not None for join in source.attached):
         return None
     if quota is not None and quota.absent and test.needed > 1:
         quota = None  # fewer matches may still be as many rows, where values come twice

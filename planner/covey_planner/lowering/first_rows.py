@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from sqlglot import exp
 
@@ -18,26 +19,57 @@ _CLAUSES = frozenset({"expressions", "from_", "joins", "where", "kind", "limit",
 
 @dataclass(frozen=True)
 class Order:
-    """ORDER BY as keys of rows, SQL, "" without one; relations: those that they read."""
+    """ORDER BY as keys of rows, SQL, "" without one; relations: those that they read.
+
+    parts: key by key; ties: whether rows that these leave together have an order of their own.
+    """
 
     sql: str = ""
     relations: frozenset[str] = frozenset()
+    parts: tuple[tuple[str, frozenset[str]], ...] = ()
+    ties: bool = False
+
+    def first_keys(self, relations: frozenset[str]) -> Order | None:
+        """The first keys, as far as they read these relations alone; None where there is none."""
+        parts = list(takewhile(lambda part: part[1] <= relations, self.parts))
+        if not parts:
+            return None
+        return _ordered(parts, self.ties or len(parts) < len(self.parts))
+
+
+def _ordered(parts: Sequence[tuple[str, frozenset[str]]], ties: bool) -> Order:
+    read = frozenset().union(*(relations for _, relations in parts))
+    return Order(", ".join(sql for sql, _ in parts), read, tuple(parts), ties)
 
 
 NO_ORDER = Order()
 
 
 def order_of(select: exp.Select, source: Source) -> Order | None:
-    """ORDER BY as the keys of rows of FROM; None where rows cannot be put in its order."""
+    """ORDER BY as the keys of rows of FROM, up to the first that asks; None where rows cannot be put in its order."""
     clause = select.args.get("order")
     if clause is None:
         return Order()
-    keys = [key_of(key, select) for key in clause.expressions]
-    known = [key for key in keys if key is not None]
-    if len(known) < len(keys):
-        return None
-    relations = key_relations(known, source)
-    return None if relations is None else Order(", ".join(map(render, known)), relations)
+    known: list[exp.Expr] = []
+    for written in clause.expressions:
+        key = key_of(written, select, asking=True)
+        if key is None:
+            return None
+        if any(map(_asks, key.walk())):
+            break
+        known.append(key)
+    return as_order(known, source, len(known) < len(clause.expressions)) if known else None
+
+
+def as_order(keys: Sequence[exp.Expr], source: Source, ties: bool = False) -> Order | None:
+    """Keys that ask nothing as an order; None where it cannot be told what they read."""
+    parts: list[tuple[str, frozenset[str]]] = []
+    for key in keys:
+        relations = key_relations([key], source)
+        if relations is None:
+            return None
+        parts.append((render(key), relations))
+    return _ordered(parts, ties)
 
 
 def key_relations(keys: Sequence[exp.Expr], source: Source) -> frozenset[str] | None:

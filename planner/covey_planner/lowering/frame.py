@@ -15,8 +15,8 @@ class Frame:
     """A block while it is lowered; rows and joined grow.
 
     outer: the rows of the SELECT around a subquery; ending: what may end its last filter early; joined: by site, what
-    the residual reads where an answer table is joined in; inside: it is the pairs of a join, whose ON sees no answer
-    table that is joined into the block.
+    the residual reads where an answer table is joined in; lists: the same, by the sites of a list of labels; inside:
+    it is the pairs of a join, whose ON sees no answer table that is joined into the block.
     """
 
     block: Block
@@ -25,6 +25,7 @@ class Frame:
     outer: Rows | None
     ending: Ending | None
     joined: dict[int, str] = field(default_factory=dict)
+    lists: dict[tuple[int, ...], str] = field(default_factory=dict)
     inside: bool = False
 
     def reach(self, guards: Sequence[Link]) -> Rows:

@@ -13,7 +13,7 @@ from covey_planner.call import Argument
 from covey_planner.language.render import render
 from covey_planner.lowering.domains import VALUE, Link, Rows, key, values
 from covey_planner.lowering.ending import Deciding, Ending, Quota
-from covey_planner.lowering.first_rows import Order
+from covey_planner.lowering.first_rows import NO_ORDER, Order
 from covey_planner.physical import Groups
 
 NOTHING = "''"
@@ -22,13 +22,14 @@ NOTHING = "''"
 
 @dataclass(frozen=True)
 class Ends:
-    """What of a step ends it early, as the fields of AskStep."""
+    """What of a step ends it early, as the fields of AskStep. order: in which its anchors come."""
 
     exists: bool = False
     each: int = 1
     enough: int | None = None
     ordered: bool = False
     groups: Groups | None = None
+    order: Order = NO_ORDER
 
 
 def ends(
@@ -158,11 +159,13 @@ def _first(
     order, items = ending.order, [*anchors, *partners]
     if not order.sql:
         return Ends(enough=ending.enough)
-    if not order.relations <= rows.component(_relations(items)):
+    if not order.relations <= rows.component(_relations(items)) and linked:
         return None
-    if not partners:
-        return Ends(enough=ending.enough, ordered=True)
     if not linked:
+        # Whatever partners there are, rows of an anchor come by its own keys first.
+        first = order.first_keys(rows.component(_relations(anchors)))
+        return None if first is None else Ends(enough=ending.enough, ordered=True, order=first)
+    if order.ties:
         return None
     names = [*(f"a{n}" for n in range(len(anchors))), *(f"p{n}" for n in range(len(partners)))]
     name, named = group([item.sql for item in items]), _relations(items)

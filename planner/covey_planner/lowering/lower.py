@@ -40,6 +40,7 @@ from covey_planner.lowering.ending import Ending, Quota, ending_of, quota_of, st
 from covey_planner.lowering.flags import Flags
 from covey_planner.lowering.frame import Frame
 from covey_planner.lowering.grouping import probed
+from covey_planner.lowering.label_lists import Lists
 from covey_planner.lowering.limited import ROWS, Limited, limited
 from covey_planner.lowering.outer_joins import Joins
 from covey_planner.lowering.ranked import later
@@ -92,6 +93,7 @@ class Lowering:
         self.free = Unanswered({call.site: call for call in calls}) if estimated else None
         self.steps = Steps(profile, calls)
         self.rewrites = Rewrites()
+        self.lists = Lists.of(tree)
         self._values = Values(self)
         self._found: dict[int, tuple[Answers, bool | None]] = {}
         self._aliases = 0
@@ -127,6 +129,7 @@ class Lowering:
         exact = self.optimize and outer is None and all(self.links(each) for each in conditions)
         self._values.of_rows(frame, [value for value in open_ if not value.grouped], exact)
         self.rewrites.sites.update(frame.joined)
+        self.rewrites.lists.update(frame.lists)
         self._values.of_groups(frame, [value for value in open_ if value.grouped])
 
     def below_limit(self, late: Limited, names: Sequence[str]) -> str:
@@ -142,6 +145,10 @@ class Lowering:
         joins: list[str] = []
         for group, answers in self._values.answers(frame, [Value(call, False) for call in calls], ()):
             alias = self.alias()
+            if self.lists.holds(group[0].call.site):
+                self.rewrites.sites.update({value.call.site: answers.value(alias) for value in group})
+                self.note_lists(group, answers)
+                continue
             joins.append(f"LEFT JOIN {answers.aliased(alias)} ON {' AND '.join(answers.equalities(alias))}")
             self.rewrites.sites.update({value.call.site: f"{alias}.{alias}_answer" for value in group})
         self.steps.done[first] = replace(self.steps.done[first], before=((ROWS, table),))
@@ -248,8 +255,13 @@ class Lowering:
                     if group[0].call.kind == "boolean":
                         text = answers.value(self.alias())
                         self.rewrites.sites.update({value.call.site: text for value in group})
+                        self.note_lists(group, answers)
                     else:
                         self._values.note(frame, group, answers)
+
+    def note_lists(self, group: Sequence[Value], answers: Answers, frame: Frame | None = None) -> None:
+        """Note the lists of labels that these answers complete. frame: of a block that they can be joined into."""
+        self.lists.note([value.call for value in group], answers, self.rewrites, self.alias, frame)
 
     def flag(self, join: Joined) -> None:
         """Let the ON of a join, its calls answered, read answers beside its sides and hold no subquery for them."""
@@ -258,6 +270,7 @@ class Lowering:
         flags = Flags()
         asked = [leaf for condition in filters(join.plan)[1] for leaf in leaves(condition)]
         calls = [call for leaf in asked for call in (leaf.calls if isinstance(leaf, Mixed) else ())]
+        self.rewrites.forget_lists({call.site for call in calls})
         for call in [*calls, *(leaf.call for leaf in asked if isinstance(leaf, Ask))]:
             if call.site in self._found:  # else it is a constant by now
                 answers, answer = self._found[call.site]

@@ -13,12 +13,12 @@ from sqlglot import exp
 
 from covey_planner.binding.volatile import volatile
 from covey_planner.language.parse import site_number
-from covey_planner.language.render import render
 from covey_planner.logical import Block, Source, Value, filters
 from covey_planner.lowering.asked import same_calls
 from covey_planner.lowering.first_rows import (
     NO_ORDER,
     Order,
+    as_order,
     key_of,
     key_relations,
     may_change_rows,
@@ -124,14 +124,13 @@ def _stage(number: int, wanted: list[Value], ranking: _Ranking, source: Source) 
     if ranking.window is not None or not ranking.whole or number >= len(ranking.keys):
         return stage
     others = [key for at, key in enumerate(ranking.keys) if at != number]
-    relations = key_relations(others, source)
+    order = as_order(others, source)
     sense = _first_answer(ranking.keys[number])
     groups = same_calls(wanted)
-    if sense is None or len(groups) > 1 or relations is None or any(map(_asks, others)):
+    if sense is None or len(groups) > 1 or order is None or any(map(_asks, others)):
         return stage
     if wanted[0].call.kind != "boolean" or ranking.function != "rank":
         return stage
-    order = Order(", ".join(map(render, others)), relations if others else frozenset())
     return replace(stage, wanted=sense, enough=ranking.count, order=order)
 
 

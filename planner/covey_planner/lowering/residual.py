@@ -5,7 +5,7 @@ An answer table is always read under reserved column names, so that no name of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -15,6 +15,7 @@ from covey_planner.binding.asking_joins import fragile
 from covey_planner.binding.sources import is_comma
 from covey_planner.call import Call
 from covey_planner.cost.unanswered import Unanswered
+from covey_planner.language.multi import is_list
 from covey_planner.language.parse import site_null, site_number
 from covey_planner.language.render import render
 from covey_planner.logical import BLOCK, JOIN, Attached
@@ -74,10 +75,14 @@ class Answers:
             texts = [f"'{label}'" for label in (name.replace("'", "''") for name in self.call.labels)]
             return f"CASE {' '.join(f'WHEN {found.format(text)} THEN {text}' for text in texts)} END"
         if self.call.kind in ("score", "count"):
-            columns = [f"{alias}_{n}" for n in range(len(self.order))]
-            return lookup(self.aliased(alias), columns, f"{alias}_answer", self.keys)
+            return self.found(alias)
         true, false = self.is_answer(True, alias), self.is_answer(False, alias)
         return f"CASE WHEN {true} THEN TRUE WHEN {false} THEN FALSE END"
+
+    def found(self, alias: str) -> str:
+        """The answer as it stands in the tables."""
+        columns = [f"{alias}_{n}" for n in range(len(self.order))]
+        return lookup(self.aliased(alias), columns, f"{alias}_answer", self.keys)
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,7 @@ class Beside(Protocol):
 class Rewrites:
     """What is known so far: the text for each answered site ("" where only the residual has one), the answer tables
     joined into each block, the joins of each block that become predicates, what is joined to the sides of a join, by
-    its number, and what else the rows of a block have to fulfil.
+    its number, what else the rows of a block have to fulfil, and the text of lists of labels, by their sites.
     """
 
     sites: dict[int, str] = field(default_factory=dict)
@@ -119,6 +124,7 @@ class Rewrites:
     predicates: dict[int, list[Attached]] = field(default_factory=dict)
     flags: dict[int, Beside] = field(default_factory=dict)
     conditions: dict[int, str] = field(default_factory=dict)
+    lists: dict[tuple[int, ...], str] = field(default_factory=dict)
 
     def apply(self, node: exp.Expr) -> exp.Expr:
         """A copy with all known answers in place; a call without one becomes a typed NULL."""
@@ -132,6 +138,8 @@ class Rewrites:
             number = site_number(part)
             if number is not None:
                 part.replace(exp.Var(this=self.sites.get(number) or site_null(part)))
+            elif self.lists and is_list(part) and (sites := sites_of(part)) in self.lists:
+                part.replace(exp.Var(this=self.lists[sites]))
             elif isinstance(part, exp.Select) and part.meta_get(BLOCK) is not None:
                 self._apply_to_block(part, part.meta_get(BLOCK))
         for number, join in enumerate(
@@ -157,9 +165,19 @@ class Rewrites:
             as_predicates(select, joins, self.sql)
         restrict(select, self.conditions.get(number))
 
+    def forget_lists(self, sites: Set[int]) -> None:
+        """Write lists of labels with these sites out."""
+        self.lists = {own: text for own, text in self.lists.items() if sites.isdisjoint(own)}
+
     def sql(self, node: exp.Expr) -> str:
         """The text of such a copy."""
         return render(self.apply(node), copy=False)
+
+
+def sites_of(node: exp.Expr) -> tuple[int, ...]:
+    """The sites in an expression, in the order of the text."""
+    found = (site_number(part) for part in node.walk(bfs=False))
+    return tuple(number for number in found if number is not None)
 
 
 def insert(select: exp.Select, insertions: Sequence[Insertion]) -> None:

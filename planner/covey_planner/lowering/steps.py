@@ -129,12 +129,11 @@ class Steps:
                 for question in questions
             ]
         found = found or Ends()
-        order = ending.order.sql if ending is not None and found.ordered else ""
         prefix = self._prompt(call).prefix
         step = AskStep(
             prefix,
             tuple(questions),
-            met.anchors if met is not None else domain(anchors, rows, prior, order),
+            met.anchors if linked and met is not None else domain(anchors, rows, prior, found.order),
             exists=found.exists,
             each=found.each,
             enough=found.enough,
