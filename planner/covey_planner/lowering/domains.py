@@ -60,7 +60,8 @@ class Link:
 @dataclass
 class Rows:
     """What is known of the rows that still matter; grows as answers come in. with_: the WITH clause for a
-    query text; with_free: the same without AI calls, None where nothing is to be estimated.
+    query text; with_free: the same without AI calls, None where nothing is to be estimated. is_free: they are those
+    before anything is answered.
     """
 
     with_: Callable[[str], str]
@@ -68,6 +69,7 @@ class Rows:
     members: list[Member] = field(default_factory=list)
     extras: list[Extra] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
+    is_free: bool = False
 
     @property
     def relations(self) -> frozenset[str]:
@@ -127,6 +129,7 @@ class Rows:
             [replace(member, sql=member.free) for member in self.members if member.free],
             [replace(extra, sql=extra.free) for extra in self.extras],
             [link for link in self.links if link.odds is None],
+            is_free=True,
         )
 
     def odds(self, component: frozenset[str]) -> tuple[Odds, ...]:
@@ -152,7 +155,8 @@ class Rows:
                         where.append(extra.sql)
                     else:
                         text += f" {extra.sql}"
-            where += self._others(component)
+            if not self.is_free:
+                where += self._others(component)
         if where:
             text += " WHERE " + " AND ".join(f"({predicate})" for predicate in where)
         windows = [link.sql for link in links if link.window]
