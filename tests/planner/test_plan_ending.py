@@ -64,6 +64,8 @@ def check(database: duckdb.DuckDBPyConnection, sql: str, seed: int) -> int:
         (f"SELECT 1 FROM products p WHERE {FITS} AND NOT {WAS}", [True]),
         (f"SELECT 1 FROM products p WHERE {FITS} OR {WAS}", [True]),
         (f"SELECT 1 FROM products p JOIN defects d ON d.product = p.id WHERE {FITS}", [True]),
+        (f"SELECT 1 FROM products p LEFT JOIN defects d ON d.product = p.id WHERE {FITS}", [True]),
+        (f"SELECT 1 FROM products p WHERE {FITS} ORDER BY p.id LIMIT 2", [True]),
         (f"SELECT 1 FROM products p WHERE AI_FILTER('e?', p.name) AND {FITS} AND t.id > 3", [None, True]),
         # The rows of one anchor meet different partners.
         (f"SELECT 1 FROM products p WHERE p.id = t.product AND {FITS}", [None]),
@@ -83,7 +85,7 @@ def check(database: duckdb.DuckDBPyConnection, sql: str, seed: int) -> int:
         # Another question is asked about the pairs that are true, or the same one elsewhere.
         (f"SELECT 1 FROM products p, defects d WHERE {FITS} AND {HAS}", [None, None]),
         (f"SELECT 1 FROM products p WHERE {FITS} AND (p.id > 3 OR {FITS})", [None, None]),
-        (f"SELECT 1 FROM products p LEFT JOIN defects d ON d.product = p.id WHERE {FITS}", [None]),
+        (f"SELECT 1 FROM products p LEFT JOIN defects d ON d.product = t.product WHERE {FITS}", [None]),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("word", ["EXISTS", "NOT EXISTS"])
