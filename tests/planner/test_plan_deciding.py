@@ -199,7 +199,8 @@ def test_random(
         # Nothing says whose key it is, or in which order the texts' rows come.
         (f"{JOIN} {URGENT} ORDER BY day, t.id LIMIT 3", [""]),
         (f"SELECT t.id, p.id FROM tickets t, products p WHERE {URGENT} ORDER BY p.name, t.id, p.id LIMIT 3", [""]),
-        (f"{LIST} JOIN products p ON {FITS} ORDER BY t.id, p.id LIMIT 3", [""]),
+        (f"{LIST} JOIN products p ON {FITS} ORDER BY t.id, p.id LIMIT 3", ["3 ordered"]),
+        (f"{LIST} JOIN products p ON {FITS} ORDER BY p.id, t.id LIMIT 3", [""]),
     ],
 )  # fmt: skip
 def test_the_first_rows_of_joins(database: duckdb.DuckDBPyConnection, sql: str, ends: list[str]) -> None:
