@@ -94,9 +94,13 @@ CREATE MACRO ai_sentiment(v) AS covey_pick(
     covey_plain_key('What is the sentiment of the text? Answer with one of these labels: positive, negative, neutral, mixed.', v),
     ['positive', 'negative', 'neutral', 'mixed']);
 
+-- The tokenizer of the hash model makes a token of each byte, but for the words yes and no, true and false.
+CREATE MACRO ai_count_tokens(v) AS octet_length(encode(CAST(v AS VARCHAR)));
+
 -- BigQuery's names.
 
 CREATE SCHEMA ai;
 CREATE MACRO ai."if" (p) AS ai_filter(p), (q, e) AS ai_filter(q, e);
 CREATE MACRO ai.score (p) AS ai_score(p), (q, e) AS ai_score(q, e);
 CREATE MACRO ai.classify(v, categories, task_description := NULL) AS ai_classify(v, categories, task_description := task_description);
+CREATE MACRO ai.count_tokens(v) AS ai_count_tokens(v);

@@ -92,3 +92,9 @@ def test_every_token_matters() -> None:
                 assert read_prompt(changed) != asked
             except (AssertionError, ValueError, KeyError, UnicodeDecodeError):
                 continue
+
+
+@pytest.mark.parametrize("text", ["", "red", "Zoë", "z {0}", "GREEN!", "true", "<|im_end|>"])
+def test_tokens_are_bytes(duck: duckdb.DuckDBPyConnection, text: str) -> None:
+    found = duck.execute("SELECT ai_count_tokens($text)", {"text": text}).fetchone()
+    assert found == (len(TOKENIZER.encode(text)),)

@@ -1,4 +1,5 @@
-"""Random queries and changes give the same rows on the server, optimized and as written, and on plain DuckDB.
+"""Random queries, views and changes give the same rows on plain DuckDB and on the server, in any dialect, optimized or
+as written.
 
 COVEY_RANDOM_QUERIES says how many are tried (`COVEY_RANDOM_QUERIES=5000 pytest tests/sql/test_random_queries.py`).
 """
@@ -8,17 +9,22 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import adbc_driver_flightsql.dbapi as dbapi
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.hash_model import HashEngine
 from support.hash_server import Host, Run, client, oracle
-from support.random_sql import changes, queries
+from support.random_spelling import DIALECTS
+from support.random_sql import Drawn, drawn
 from support.random_tables import TABLES
 from support.slt import Outcome, Record
 
-EXAMPLES = int(os.environ.get("COVEY_RANDOM_QUERIES", "150"))
+EXAMPLES = int(os.environ.get("COVEY_RANDOM_QUERIES", "1000"))
 
 REFUSED = ("not supported", "give each side an argument of its own")
 """What the planner says of statements that it does not plan."""
@@ -26,31 +32,35 @@ REFUSED = ("not supported", "give each side an argument of its own")
 
 @dataclass
 class Sides:
-    """Three ways to run a statement. tried, refused: how many there were, and what the planner refused."""
+    """All ways to run statements. runs: by dialect and whether the optimizer is on.
+
+    tried, refused: how many there were, and what the planner refused.
+    """
 
     oracle: Run
-    optimized: Run
-    written: Run
+    runs: dict[tuple[str, bool], Run]
+    engine: HashEngine
     tried: int = 0
     refused: Counter[str] = field(default_factory=Counter)
 
-    def compare(self, statements: Sequence[str]) -> None:
-        """Run statements, of which the last one is a query, on all sides."""
+    def compare(self, statements: Drawn, dialect: str, optimize: bool) -> None:
+        """Run statements on the oracle and in a dialect on the server."""
         self.tried += 1
-        shown = ";\n".join(statements)
-        expected = _last(self.oracle, statements)
+        expected = _last(self.oracle, statements.spelled("duckdb"))
         if expected.rows is None:
             # What DuckDB refuses, such as a correlation that it cannot undo, the server may know how to do.
             return
-        wanted = Counter(map(repr, expected.rows))
-        for run in (self.optimized, self.written):
-            found = _last(run, statements)
-            if found.error is not None and any(words in found.error for words in REFUSED):
-                self.refused[found.error.partition("]")[2].partition("(line")[0].strip()] += 1
-                return
-            assert found.error is None, f"{shown}\n{found.error}"
-            assert found.rows is not None
-            assert Counter(map(repr, found.rows)) == wanted, shown
+        dialect = dialect if dialect in statements.dialects else DIALECTS[0]
+        texts = statements.spelled(dialect)
+        shown = f"{dialect}, {'optimized' if optimize else 'as written'}:\n" + ";\n".join(texts)
+        before = len(self.engine.orders)
+        found = _last(self.runs[dialect, optimize], texts)
+        if found.error is None:
+            assert _counted(found) == _counted(expected), shown
+            return
+        assert any(words in found.error for words in REFUSED), f"{shown}\n{found.error}"
+        assert len(self.engine.orders) == before, f"{shown}\nasked, and then refused: {found.error}"
+        self.refused[found.error.partition("]")[2].partition("(line")[0].strip()] += 1
 
 
 def _last(run: Run, statements: Sequence[str]) -> Outcome:
@@ -62,43 +72,49 @@ def _last(run: Run, statements: Sequence[str]) -> Outcome:
     return run(Record(0, "query", statements[-1]))
 
 
+def _counted(outcome: Outcome) -> Counter[tuple[str, ...]]:
+    """How often each row is there. Snowflake's whole numbers are decimals."""
+    assert outcome.rows is not None
+    return Counter(
+        tuple(repr(int(value) if isinstance(value, Decimal) else value) for value in row)
+        for row in outcome.rows
+    )
+
+
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
-    host = Host()
-    folder = tmp_path_factory.mktemp("tokens")
-    with (
-        host.serve(folder) as uri,
-        dbapi.connect(uri, autocommit=True) as first,
-        dbapi.connect(uri, autocommit=True) as second,
-    ):
-        both = Sides(oracle(), client(first), client(second))
+    host, engine = Host(), HashEngine()
+    with ExitStack() as stack:
+        stack.callback(host.close)
+        uri = stack.enter_context(host.serve(tmp_path_factory.mktemp("tokens"), engine))
+        runs: dict[tuple[str, bool], Run] = {}
+        for dialect in DIALECTS:
+            for optimize in (True, False):
+                run = client(stack.enter_context(dbapi.connect(uri, autocommit=True)))
+                for name, value in (("dialect", dialect), ("optimizer", "on" if optimize else "off")):
+                    assert run(Record(0, "ok", f"SET ai_{name} = '{value}'")).error is None
+                runs[dialect, optimize] = run
+        all_sides = Sides(oracle(), runs, engine)
         for text in TABLES.strip().split(";\n"):
-            for run in (both.oracle, both.optimized):
+            for run in (all_sides.oracle, runs["duckdb", True]):
                 assert run(Record(0, "ok", text.rstrip(";"))).error is None
-        assert both.written(Record(0, "ok", "SET ai_optimizer = 'off'")).error is None
-        yield both
-    host.close()
-    print(f"{both.tried} queries, refused: {dict(both.refused)}")
-    assert sum(both.refused.values()) <= both.tried / 5, both.refused
+        yield all_sides
+    print(f"{all_sides.tried} queries, refused: {dict(all_sides.refused)}")
+    assert sum(all_sides.refused.values()) <= all_sides.tried / 5, all_sides.refused
 
 
-hypothesis_settings = settings(
+@settings(
+    max_examples=EXAMPLES,
     deadline=None,
     derandomize="COVEY_RANDOM_QUERIES" not in os.environ,
     database=None,
     suppress_health_check=list(HealthCheck),
 )
-
-
-@settings(hypothesis_settings, max_examples=EXAMPLES)
-@given(sql=queries())
+@given(
+    statements=drawn(*["query"] * 8, "change", "view"),
+    dialect=st.sampled_from(DIALECTS),
+    optimize=st.sampled_from((True, True, False)),
+)
 @pytest.mark.timeout(max(900, 4 * EXAMPLES))
-def test_same_rows(sides: Sides, sql: str) -> None:
-    sides.compare((sql,))
-
-
-@settings(hypothesis_settings, max_examples=max(EXAMPLES // 5, 1))
-@given(statements=changes())
-@pytest.mark.timeout(max(900, 4 * EXAMPLES))
-def test_same_changes(sides: Sides, statements: tuple[str, str, str]) -> None:
-    sides.compare(statements)
+def test_same_rows(sides: Sides, statements: Drawn, dialect: str, optimize: bool) -> None:
+    sides.compare(statements, dialect, optimize)

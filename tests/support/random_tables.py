@@ -1,4 +1,4 @@
-"""Three small tables with NULLs, empty and repeated texts, as SQL and by their columns; runs nothing."""
+"""Small tables, one of them empty, with NULLs, empty and repeated texts, as SQL and by their columns; runs nothing."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ CREATE TABLE b (id INTEGER, t VARCHAR, n INTEGER);
 INSERT INTO b VALUES (1, 'red', 2), (2, 'one', 1), (3, NULL, 3), (NULL, 'two', NULL), (5, 'blue', 7), (2, 'three', 1);
 CREATE TABLE c (id INTEGER, t VARCHAR, flag BOOLEAN);
 INSERT INTO c VALUES (1, 'x', TRUE), (2, 'red', FALSE), (3, 'x', NULL), (4, NULL, TRUE);
+CREATE TABLE d (id INTEGER, t VARCHAR, n INTEGER);
 """
 
 STORED = {
     "a": [("id", "int"), ("t", "text"), ("u", "text"), ("n", "int")],
     "b": [("id", "int"), ("t", "text"), ("n", "int")],
     "c": [("id", "int"), ("t", "text"), ("flag", "bool")],
+    "d": [("id", "int"), ("t", "text"), ("n", "int")],
 }

@@ -91,6 +91,8 @@ def _written(tree: exp.Expr, dialect: str) -> str:
     else:
         for table in tree.find_all(exp.Table):
             _information_schema(table)
+    for counted in list(tree.find_all(exp.CountIf)):
+        _count_if(counted)
     # Names of functions that are not known keep their letters: the binder's sites are such names.
     generator = Dialect.get_or_raise("duckdb").generator(
         comments=False, normalize_functions=False, unsupported_level=ErrorLevel.RAISE
@@ -114,6 +116,13 @@ def _path(node: exp.JSONExtract) -> None:
     if not isinstance(base.this, exp.ParseJSON):
         base.set("this", exp.cast(base.this.copy(), "JSON"))
     node.replace(exp.JSONExtractScalar(this=node.this.copy(), expression=node.expression.copy()))
+
+
+def _count_if(node: exp.CountIf) -> None:
+    """Elsewhere the number of no rows is zero, where DuckDB's COUNT_IF gives NULL."""
+    if not isinstance(node.this, exp.Distinct):
+        true = exp.If(this=node.this.copy(), true=exp.Literal.number(1))
+        node.replace(exp.Count(this=exp.Case(ifs=[true])))
 
 
 def _information_schema(table: exp.Table) -> None:

@@ -25,7 +25,7 @@ from covey_planner.language.parse import (
 from covey_planner.language.refusals import place_refused
 from covey_planner.language.render import render
 from covey_planner.language.views import as_written
-from covey_planner.language.writing import Change, Writing, refusing, view
+from covey_planner.language.writing import Change, Writing, refusing, view, windows
 from covey_planner.physical import PhysicalPlan
 
 
@@ -59,10 +59,11 @@ class Surrounding:
             return physical
         if self.writing.kind != "view":
             return replace(physical, residual=f"{self.before}{physical.residual}{self.after}")
-        name = self.writing.name
+        name, spans = self.writing.name, windows(scan.tokens)
 
         def stand_in(site: Site) -> str:
-            return refusing(name, site.type)
+            in_window = any(start < site.start < end for start, end in spans)
+            return refusing(name, site.type, in_window)
 
         text = self.before + describe_text(scan, self.texts, stand_in)
         if given is not None:

@@ -210,10 +210,34 @@ def _alone(member: exp.Expr) -> exp.Expr:
     return inner if isinstance(member, exp.Subquery) and isinstance(inner, exp.Table) else member
 
 
-def refusing(name: str, kind: str) -> str:
-    """What stands for an AI call in the view that DuckDB keeps: it has the type, and no value."""
+def refusing(name: str, kind: str, in_window: bool = False) -> str:
+    """What stands for an AI call in the view that DuckDB keeps: it has the type, and no value.
+
+    in_window: it stands in the order or the partitions of a window, where nothing volatile may.
+    """
     said = f"the view {name} asks a model: it can only be read by a statement that the planner has seen"
-    return f"CAST(error('{said.replace(chr(39), chr(39) * 2)}') AS {kind})"
+    text = f"'{said.replace(chr(39), chr(39) * 2)}'"
+    if in_window:
+        return f"CAST(CAST({text} AS INTEGER{'[]' if kind.endswith('[]') else ''}) AS {kind})"
+    return f"CAST(error({text}) AS {kind})"
+
+
+def windows(tokens: Sequence[Token]) -> list[tuple[int, int]]:
+    """Where the descriptions of windows, OVER (…) and WINDOW w AS (…), begin and end in the text."""
+    found: list[tuple[int, int]] = []
+    opened: list[int | None] = []
+    for at, token in enumerate(tokens):
+        if token.token_type == TokenType.STRING:
+            continue
+        if token.text in _OPEN:
+            before, after = (tokens[n].text.upper() if 0 <= n < len(tokens) else "" for n in (at - 1, at + 1))
+            describes = before == "OVER" or (before == "AS" and after.startswith(("PARTITION", "ORDER")))
+            opened.append(token.start if describes else None)
+        elif token.text in _CLOSE and opened:
+            start = opened.pop()
+            if start is not None:
+                found.append((start, token.end))
+    return found
 
 
 def view(text: str, name: str, query: str) -> str:

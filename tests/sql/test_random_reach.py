@@ -1,0 +1,61 @@
+"""What random statements are made of: every construct now and then, hardly one twice, and each dialect's own words."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+
+import pytest
+from support.random_spelling import DIALECTS
+from support.random_sql import Drawn, draw
+
+CONSTRUCTS = """
+    LEFT JOIN|RIGHT JOIN|FULL JOIN|CROSS JOIN|SEMI JOIN|ANTI JOIN|JOIN LATERAL|VALUES|FROM d|, a r|WITH w AS|
+    FROM w z|w y ON|RECURSIVE|CREATE OR REPLACE VIEW|QUALIFY|OVER (PARTITION BY|rank()|GROUP BY|HAVING|bool_or|
+    CASE WHEN|UNION ALL|UNION SELECT|INTERSECT|EXCEPT|EXISTS|NOT EXISTS|IN (SELECT|NOT IN (SELECT|(SELECT count(*)|
+    (SELECT max(|LIMIT|ORDER BY|OFFSET 1|DISTINCT|AI_FILTER(|PROMPT(|AI_SCORE(|AI_CLASSIFY(|AI_SENTIMENT(|
+    AI_COUNT_TOKENS(|upper(|{1}|{2}|coalesce(|IS DISTINCT FROM|NULL|UPDATE z SET|DELETE FROM z|INSERT INTO z|
+    CREATE OR REPLACE TABLE z
+"""
+
+OWN_WORDS = {
+    "snowflake": (":labels[0]::VARCHAR", "COUNT_IF(", "BOOLOR_AGG(", "IFF(", "NVL(", "$$", '."ID"', "FROM A "),
+    "bigquery": (
+        "AI.IF((", "AI.IF(prompt => (", "AI.IF(PROMPT(", "AI.SCORE(", "AI.CLASSIFY(", "AI.COUNT_TOKENS(", "COUNTIF(",
+        "LOGICAL_OR(", "IF(", "IFNULL(", "CONCAT(", "INT64", "FROM `a`", "`.id", ".`id`", "EXCEPT DISTINCT",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Drawn]:
+    chance = random.Random(5)
+    forms = ["query"] * 8 + ["change", "view"]
+    return [draw(chance.randbytes(220), chance.choice(forms)) for _ in range(3000)]
+
+
+def test_every_construct_is_there(found: list[Drawn]) -> None:
+    texts = ["; ".join(statements.spelled("duckdb")) for statements in found]
+    wanted = [construct.strip() for construct in CONSTRUCTS.split("|")]
+    often = Counter({construct: sum(construct in text for text in texts) for construct in wanted})
+    assert min(often.values()) >= 5, often.most_common()[-8:]
+    assert len(set(texts)) > 0.97 * len(texts)
+    assert sum("AI_" in text for text in texts) > 0.9 * len(texts)
+
+
+@pytest.mark.parametrize("dialect", ["snowflake", "bigquery"])
+def test_dialects_use_their_own_words(found: list[Drawn], dialect: str) -> None:
+    texts = ["; ".join(statements.spelled(dialect)) for statements in found if dialect in statements.dialects]
+    assert len(texts) > len(found) / 2
+    for word in OWN_WORDS[dialect]:
+        assert sum(word in text for text in texts) >= 5, word
+
+
+def test_no_mark_is_left_and_the_end_of_the_tape_is_simple(found: list[Drawn]) -> None:
+    for statements in found[:300]:
+        for dialect in DIALECTS:
+            assert not re.search(r"[\x00-\x1f]", "".join(statements.spelled(dialect)))
+    assert draw(b"", "query").spelled("duckdb") == (
+        "SELECT r1.id AS c0 FROM b r1 WHERE AI_FILTER('p?', r1.t)",
+    )
