@@ -24,7 +24,7 @@ from support.random_sql import Drawn, drawn
 from support.random_tables import TABLES
 from support.slt import Outcome, Record
 
-EXAMPLES = int(os.environ.get("COVEY_RANDOM_QUERIES", "1000"))
+EXAMPLES = int(os.environ.get("COVEY_RANDOM_QUERIES", "250"))
 
 REFUSED = ("not supported", "give each side an argument of its own")
 """What the planner says of statements that it does not plan."""
