@@ -16,11 +16,20 @@ NO_MODEL = "none"
 """The model's name where the server is to run ordinary SQL only."""
 
 _DEFAULT_FILE = Path("covey.toml")
+_MOST_THREADS = 1024
+"""More would only take memory: they are started at once, whatever the machine has."""
 
 
-def setting(default: Any, help: str, *, low: float | None = None, choices: Sequence[str] = ()) -> Any:
-    """A field of the configuration. low: the smallest value allowed; choices: the values allowed."""
-    metadata = {"help": help, "low": low, "choices": tuple(choices)}
+def setting(
+    default: Any,
+    help: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: Sequence[str] = (),
+) -> Any:
+    """A field of the configuration. low, high: the smallest and largest value allowed; choices: the values allowed."""
+    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices)}
     if isinstance(default, list):
         return field(default_factory=tuple, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -39,7 +48,7 @@ class ServerConfig:
     database: str = setting("", "DuckDB file; empty: in memory, gone when the server stops")
     data: tuple[str, ...] = setting([], "folders and files that become tables")
     host: str = setting("127.0.0.1", "address to listen on")
-    port: int = setting(31337, "port to listen on; 0 picks a free one", low=0)
+    port: int = setting(31337, "port to listen on; 0 picks a free one", low=0, high=65_535)
     profile: str = setting(
         "", "prompt profile, by name or as a .toml file; empty: the default of the model's family"
     )
@@ -48,7 +57,7 @@ class ServerConfig:
     backend: str = setting("auto", "runner of the model", choices=("auto", "reference", "hopper"))
     arena_bytes: int = setting(0, "memory of the key-value arena; 0: sized by the device", low=0)
     chunk_tokens: int = setting(0, "tokens of one forward pass; 0: chosen by the device", low=0)
-    threads: int = setting(0, "CPU threads of the model; 0: all cores", low=0)
+    threads: int = setting(0, "CPU threads of the model; 0: all cores", low=0, high=_MOST_THREADS)
     hang_seconds: float = setting(120.0, "a forward pass longer than this means the worker is lost", low=1)
     calibrate: str = setting(
         "auto",
@@ -58,8 +67,8 @@ class ServerConfig:
     dollars_per_hour: float = setting(0.0, "price of the model's device, for EXPLAIN; 0: none", low=0)
     device_dollars: str = setting("", "prices by device, such as `H200=3.5, L40S=0.9`, before the one above")
     sql_memory: str = setting("", "DuckDB's memory limit, such as `4GB`; empty: DuckDB's own default")
-    sql_threads: int = setting(0, "DuckDB's threads; 0: all cores", low=0)
-    slice_bytes: int = setting(2 << 20, "size of one message of a result", low=1 << 10)
+    sql_threads: int = setting(0, "DuckDB's threads; 0: all cores", low=0, high=_MOST_THREADS)
+    slice_bytes: int = setting(2 << 20, "size of one message of a result", low=1 << 10, high=1 << 30)
     history: int = setting(1000, "queries kept in `covey_queries`", low=1)
     statement_ttl_seconds: float = setting(3600.0, "unused prepared statements are closed after this", low=1)
     transaction_ttl_seconds: float = setting(1800.0, "idle transactions are rolled back after this", low=1)
@@ -205,6 +214,8 @@ def _value(name: str, value: Any) -> Any:
     rules: Mapping[str, Any] = next(f.metadata for f in fields(ServerConfig) if f.name == name)
     if rules["low"] is not None and value < rules["low"]:
         raise ValueError(f"{value} is less than {rules['low']}")
+    if rules["high"] is not None and value > rules["high"]:
+        raise ValueError(f"{value} is more than {rules['high']}")
     if rules["choices"] and value not in rules["choices"]:
         raise ValueError(f"{value!r} is none of {', '.join(rules['choices'])}")
     return value
