@@ -48,7 +48,7 @@ class ServerConfig:
     database: str = setting("", "DuckDB file; empty: in memory, gone when the server stops")
     data: tuple[str, ...] = setting([], "folders and files that become tables")
     host: str = setting("127.0.0.1", "address to listen on")
-    port: int = setting(31337, "port to listen on; 0 picks a free one", low=0, high=65_535)
+    port: int = setting(31337, "port to listen on; 0 picks a free one", low=0)
     profile: str = setting(
         "", "prompt profile, by name or as a .toml file; empty: the default of the model's family"
     )
