@@ -128,12 +128,16 @@ class KeptFigures:
 
     def close(self) -> None:
         """Count no more, and end what is under way; what ignores that is left to itself."""
-        with self._lock:
-            self._closed.set()
-            self._waiting.clear()
-            if self._running is not None:
-                self._running.interrupt()
-        self.settle(SECONDS)
+        self._closed.set()
+        # An interruption that comes before the count begins is lost, so there are several.
+        for _ in range(50):
+            with self._lock:
+                self._waiting.clear()
+                if self._thread is None:
+                    return
+                if self._running is not None:
+                    self._running.interrupt()
+            self.settle(0.1)
 
     def _drop(self, key: Hashable) -> None:
         """Forget a figure; the lock is held."""
