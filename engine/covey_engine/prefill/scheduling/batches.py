@@ -43,6 +43,10 @@ class Batch:
 
     def part(self, which: slice | Ints | NDArray[np.bool_]) -> Batch:
         """Some of the items."""
+        if not isinstance(which, slice) and which.dtype == np.bool_:
+            which = which.nonzero()[0]
+            if len(which) == len(self.rows):
+                which = slice(None)
         return Batch(
             self.job,
             self.ask,
@@ -87,11 +91,13 @@ class Open:
 
     def add(self, rows: Ints, begins: Ints, ends: Ints, first: bool = False) -> None:
         """Open more rows, behind those that are open or, if `first`, before them."""
-        at = slice(None, None, -1 if first else 1)
-        self.rows = np.concatenate([self.rows, rows][at])
-        self.next = np.concatenate([self.next, begins][at])
-        self.end = np.concatenate([self.end, ends][at])
         self.pairs += int((ends - begins).sum())
+        at = slice(None, None, -1 if first else 1)
+        if len(self.rows):
+            rows = np.concatenate([self.rows, rows][at])
+            begins = np.concatenate([self.next, begins][at])
+            ends = np.concatenate([self.end, ends][at])
+        self.rows, self.next, self.end = rows, begins, ends
 
     def close(self, gone: NDArray[np.bool_]) -> None:
         """Take rows off with all their pairs."""
@@ -106,14 +112,22 @@ class Open:
 
     def take(self, count: int) -> None:
         """Take the next pairs off."""
-        ends = (self.end - self.next).cumsum()
-        gone = int(ends.searchsorted(count, "right"))
+        gone, left = _gone(self.next, self.end, count)
         self.pairs -= count
-        left = count - (int(ends[gone - 1]) if gone else 0)
         self.rows, self.next, self.end = self.rows[gone:], self.next[gone:], self.end[gone:]
         if left:
             self.next = self.next.copy()
             self.next[0] += left
+
+
+@kernel
+def _gone(begins: Ints, ends: Ints, count: int) -> tuple[int, int]:
+    """How many rows the next `count` pairs are all of, and how many of them are the row's after those."""
+    for n in range(len(begins)):
+        if ends[n] - begins[n] > count:
+            return n, count
+        count -= ends[n] - begins[n]
+    return len(begins), 0
 
 
 @kernel

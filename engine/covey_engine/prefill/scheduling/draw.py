@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from covey_engine.prefill.scheduling.batches import Batch
-from covey_engine.prefill.scheduling.compiled import Flags, Ints, kernel
+from covey_engine.prefill.scheduling.compiled import Flags, Ints, IntsOut, kernel
 from covey_engine.prefill.scheduling.jobs import Job
 from covey_engine.prefill.scheduling.offers import Draft, Meeting, Offer, make_offer
-from covey_engine.prefill.scheduling.paths import Path
+from covey_engine.prefill.scheduling.paths import Path, path_alike
 from covey_engine.prefill.scheduling.tree import Tree
 
 _NONE = np.empty(0, np.int64)
@@ -98,9 +98,10 @@ class Drawer:
             offer.costs = np.minimum(offer.costs, np.maximum(offer.lengths - alike, 1))
         meetings = self._meetings(job, rows, [] if draft.alone else _rivals(job), certain=True)
         own = offer.costs
-        for meeting in meetings:
-            extra = np.bincount(meeting.drivers, meeting.offer.costs, len(rows))
-            offer.costs = offer.costs + extra.astype(np.int64)
+        if meetings:
+            offer.costs = own.copy()
+            for meeting in meetings:
+                _add_at(offer.costs, meeting.drivers, meeting.offer.costs)
         count = offer.fitting(draft, want)
         if count == 0 and meetings:
             # Too much to come all at once: the others find the row in the arena later.
@@ -179,22 +180,22 @@ class Drawer:
                 there = np.isin(drivers, other.drivers)
                 lengths = theirs.paths[0].until[more - 1].lengths(offer.batch.rows, None)
                 shared = np.where(there, np.maximum(shared, lengths), shared)
-        offer.costs = np.minimum(offer.costs, np.maximum(offer.lengths - shared, 1))
+        _lower(offer.costs, offer.lengths, shared)
 
     def _join(self, meeting: Meeting, draft: Draft, count: int) -> None:
         """Take in what meets the first `count` rows, as far as there is room."""
         offer = meeting.offer
         job = offer.batch.job
-        chosen = (meeting.drivers < count) & (offer.costs.cumsum() <= draft.room)
-        batch = offer.batch if chosen.all() else offer.batch.part(chosen)
-        if len(batch) == 0:
+        chosen, tokens = _chosen(meeting.drivers, offer.costs, count, draft.room)
+        if len(chosen) == 0:
             return
+        batch = offer.batch if len(chosen) == len(offer.batch) else offer.batch.part(chosen)
         if job.prepared.pairs is not None:
             job.open(batch.rows)
             return
         job.begin(batch.rows)
         draft.batches.append(batch)
-        draft.room -= int(offer.costs[chosen].sum())
+        draft.room -= tokens
         if offer.kept is not None:
             draft.memory -= int(offer.kept[chosen].sum())
 
@@ -212,17 +213,39 @@ def _rivals(job: Job) -> list[tuple[int, Job]]:
 
 def _alike(path: Path, other: Path) -> int:
     """With how many segments of one kind two paths begin, none of them a partner's."""
-    count = 0
-    for ours, theirs in zip(path.steps[: path.fixed], other.steps[: other.fixed], strict=False):
-        if ours.kind is not theirs.kind:
-            break
-        count += 1
-    return count
+    return min(path_alike(path, other), path.fixed, other.fixed)
 
 
 def _most(job: Job, want: int) -> int:
     """How many items to look at for a number of tokens: a few more than will fit."""
     return min(want, int(1.2 * want / job.tokens_an_item) + 8)
+
+
+@kernel
+def _add_at(sums: IntsOut, places: Ints, values: Ints) -> None:
+    """Add each value at its place."""
+    for n in range(len(places)):
+        sums[places[n]] += values[n]
+
+
+@kernel
+def _lower(costs: IntsOut, lengths: Ints, shared: Ints) -> None:
+    """Lower the costs of prompts to what is not shared of them, a token at least."""
+    for n in range(len(costs)):
+        costs[n] = min(costs[n], max(lengths[n] - shared[n], 1))
+
+
+@kernel
+def _chosen(drivers: Ints, costs: Ints, count: int, room: int) -> tuple[Ints, int]:
+    """Which items meet the first `count` rows and fit into the room with all before them; what they cost."""
+    found, chosen, total, tokens = np.empty(len(costs), np.int64), 0, 0, 0
+    for n in range(len(costs)):
+        total += costs[n]
+        if total <= room and drivers[n] < count:
+            found[chosen] = n
+            chosen += 1
+            tokens += costs[n]
+    return found[:chosen], tokens
 
 
 @kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from covey_engine.prefill.scheduling.jobs import Job
 from covey_engine.prefill.scheduling.kinds import Kind
 from covey_engine.prefill.scheduling.outline import Outline, outline
 from covey_engine.prefill.scheduling.packing import pack
-from covey_engine.prefill.scheduling.replay import replay
+from covey_engine.prefill.scheduling.replay import replay, with_rows
 from covey_engine.prefill.scheduling.retain import Retention
 from covey_engine.prefill.scheduling.savings import add_savings
 from covey_engine.prefill.scheduling.tree import Tree
@@ -47,10 +47,10 @@ def launch(batches: Sequence[Batch], tree: Tree, head: Head) -> Flight:
     plan = outline(batches, tree)
     withdrawn = _withdraw(batches)
     kept = Retention(plan, tree, nodes_to_keep(borders, plan))
-    chunk, rows = replay(pack(plan, kept.address, tree), plan, tree)
-    answers, index = _distinct(rows, len(chunk))
+    more, rows = replay(plan)
+    answers, index = _distinct(rows, plan.size + len(more))
+    chunk = with_rows(pack(plan, kept.address, tree, answers), more, plan, tree)
     costs = add_savings(_costs(plan, kept), plan, tree)
-    chunk = replace(chunk, answers=answers, scratch=tree.arena.first)
     flight = Flight(chunk, [], [], costs, head)
     let_go = [
         plan.start,

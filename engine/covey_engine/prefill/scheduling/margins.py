@@ -26,13 +26,19 @@ class MarginReader:
 
         Raises ValueError for a readout without yes or no tokens, or with a token that the head was not cut to.
         """
+        return self.read(logits, readout, rows)[0]
+
+    def read(
+        self, logits: NDArray[np.float32], readout: YesNo, rows: Ints
+    ) -> tuple[NDArray[np.float32], bool]:
+        """The margins, and whether all are finite."""
         known = self._known.get(readout)
         if known is None:
             known = self._lookup(readout.yes, "yes"), self._lookup(readout.no, "no")
             self._known[readout] = known
         margins = np.empty(len(rows), np.float32)
-        _read(logits, rows, *known, margins)
-        return margins
+        finite = _read(logits, rows, *known, margins)
+        return margins, finite
 
     def _lookup(self, tokens: tuple[int, ...], side: str) -> Ints:
         if not tokens:
@@ -44,8 +50,8 @@ class MarginReader:
 
 
 @kernel
-def _read(logits: FloatTable, rows: Ints, yes: Ints, no: Ints, margins: FloatsOut) -> None:
-    """Write the margin of each row."""
+def _read(logits: FloatTable, rows: Ints, yes: Ints, no: Ints, margins: FloatsOut) -> bool:
+    """Write the margin of each row; whether all are finite."""
     # float64: a margin is a difference of two nearly equal numbers where the answer is close.
     sums = np.zeros(len(rows), np.float64)
     for sign in (1.0, -1.0):
@@ -60,5 +66,8 @@ def _read(logits: FloatTable, rows: Ints, yes: Ints, no: Ints, margins: FloatsOu
                     total += np.exp(np.float64(logits[rows[n], column]) - highest)
                 log_sum = highest + np.log(total)
             sums[n] += sign * log_sum
+    finite = True
     for n in range(len(rows)):
         margins[n] = sums[n] if np.isfinite(sums[n]) else np.nan
+        finite = finite and np.isfinite(sums[n])
+    return finite

@@ -30,12 +30,20 @@ class Names:
 
     def put(self, parents: Ints, names: Ints, nodes: Ints) -> None:
         """Name nodes; each name is new under its parent."""
-        self._count += len(nodes)
+        self._grow(len(nodes))
+        _put(self._table, parents, names, nodes)
+
+    def give(self, parent: Ints, name: IntsOut, nodes: Ints, kind: int, slots: Ints) -> None:
+        """Name nodes of one kind with these slots, as `put` does; parent, name: by node, the latter is written."""
+        self._grow(len(nodes))
+        _give(self._table, parent, name, nodes, kind, slots)
+
+    def _grow(self, more: int) -> None:
+        self._count += more
         if 2 * self._count > len(self._table):
             known = self._table[self._table[:, 2] > 0].T.copy()
             self._table = np.zeros((1 << (4 * self._count).bit_length(), 3), np.int64)
             _put(self._table, known[0], known[1], known[2])
-        _put(self._table, parents, names, nodes)
 
     def drop(self, parents: Ints, names: Ints) -> None:
         """Forget nodes; 0 for those without a name."""
@@ -83,6 +91,17 @@ def _put(table: TableOut, parents: Ints, names: Ints, nodes: Ints) -> None:
         at = _find(table, parents[n], names[n])
         assert table[at, 2] == 0, "a name was given twice"
         table[at, 0], table[at, 1], table[at, 2] = parents[n], names[n], nodes[n]
+
+
+@kernel
+def _give(table: TableOut, parent: Ints, name: IntsOut, nodes: Ints, kind: int, slots: Ints) -> None:
+    """Names.give."""
+    for n in range(len(nodes)):
+        node = nodes[n]
+        name[node] = (kind << 32) + 1 + slots[n]
+        at = _find(table, parent[node], name[node])
+        assert table[at, 2] == 0, "a name was given twice"
+        table[at, 0], table[at, 1], table[at, 2] = parent[node], name[node], node
 
 
 @kernel

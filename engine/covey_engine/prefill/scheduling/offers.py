@@ -45,12 +45,11 @@ class Offer:
 
     def fitting(self, draft: Draft, want: int) -> int:
         """How many of the first items fit; one more than `want` allows, so that a slice is never empty."""
-        ends = self.costs.cumsum()
-        count = int(ends.searchsorted(draft.room, "right"))
+        count = _within(self.costs, draft.room)
         if want < draft.room:
-            count = min(count, int(ends.searchsorted(want, "right")) + 1)
+            count = min(count, _within(self.costs, want) + 1)
         if self.kept is not None:
-            able = int(self.kept.cumsum().searchsorted(max(draft.memory, 0), "right"))
+            able = _within(self.kept, max(draft.memory, 0))
             if draft.force and not draft.batches:
                 able = max(able, 1)
             draft.starved |= able < count
@@ -71,7 +70,7 @@ def make_offer(tree: Tree, batch: Batch) -> Offer:
     path, rows, held = batch.job.paths[batch.ask], batch.rows, batch.held
     if batch.partners is None:
         batch.nodes = descend(tree, path, rows, held)
-        base = tree.end[batch.nodes]
+        base = _ends(batch.nodes, tree.end)
         lengths = path.start.lengths(rows, None)
     else:
         base, lengths = _share(tree, batch)
@@ -79,9 +78,7 @@ def make_offer(tree: Tree, batch: Batch) -> Offer:
             again = _repeated(path, batch)
             shared = again + path.start.lengths(rows[1:], None)
             base[1:] = np.where(again > 0, np.maximum(base[1:], shared), base[1:])
-    if base[0] < path.leading:
-        # What all prompts begin with is computed once.
-        base[1:] = np.maximum(base[1:], path.leading)
+    costs = _price(lengths, base, path.leading)
     kept = None
     if path.after:
         kept = np.maximum(path.held.lengths(rows, batch.partners) - base, 0)
@@ -91,7 +88,7 @@ def make_offer(tree: Tree, batch: Batch) -> Offer:
         more = ending.waves.next[rows] < ending.waves.end[rows]
         ours = np.maximum(path.start.lengths(rows, None) - base, 0) * more
         kept = ours if kept is None else np.maximum(kept, ours)
-    return Offer(batch, lengths, np.maximum(lengths - base, 1), kept)
+    return Offer(batch, lengths, costs, kept)
 
 
 def _share(tree: Tree, batch: Batch) -> tuple[Ints, Ints]:
@@ -103,6 +100,40 @@ def _share(tree: Tree, batch: Batch) -> tuple[Ints, Ints]:
     batch.nodes, base = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
     _spread(heads, nodes, tree.end[nodes], fixed, batch.nodes, base, lengths)
     return base, lengths
+
+
+@kernel
+def _ends(nodes: Ints, end: Ints) -> Ints:
+    """The end of each node."""
+    ends = np.empty(len(nodes), np.int64)
+    for n in range(len(nodes)):
+        ends[n] = end[nodes[n]]
+    return ends
+
+
+@kernel
+def _price(lengths: Ints, base: IntsOut, leading: int) -> Ints:
+    """What prompts cost of which the base is there: a token at least.
+
+    What all of them begin with is computed once: for all but the first it is there, and written so.
+    """
+    costs = np.empty(len(lengths), np.int64)
+    for n in range(len(lengths)):
+        if n:
+            base[n] = max(base[n], leading)
+        costs[n] = max(lengths[n] - base[n], 1)
+    return costs
+
+
+@kernel
+def _within(amounts: Ints, most: int) -> int:
+    """How many of the first amounts are `most` at most together."""
+    total = 0
+    for n in range(len(amounts)):
+        total += amounts[n]
+        if total > most:
+            return n
+    return len(amounts)
 
 
 @kernel

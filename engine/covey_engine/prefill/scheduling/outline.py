@@ -88,14 +88,15 @@ def outline(batches: Sequence[Batch], tree: Tree) -> Outline:
     for number, strip in enumerate(strips):
         if number:
             strip_of[strip.where] = number
-        codes[len(strip.cells) + 1 :, strip.where] = _END
+        if len(strip.cells) < depth:
+            codes[len(strip.cells) + 1 :, strip.where] = _END
         codes[0, strip.where] = strip.batch.nodes
         steps[number, : len(strip.cells)] = [cell.end for cell in strip.cells]
         fill_in(strip, tree, codes, lengths, slots)
     place = _NONE if grouped(codes, len(tree.end)) else np.lexsort(codes[::-1])
     nodes = np.empty((10, prompts * depth), np.int64)
     items = np.empty((2, prompts), np.int64)
-    current = np.zeros((prompts, depth), np.int64)
+    current = np.empty((prompts, depth), np.int64)
     count, size, missing = lay_out(
         codes, lengths, slots, strip_of, steps, place, tree.end, nodes, items, current
     )

@@ -12,8 +12,8 @@ from covey_engine.prefill.scheduling.tree import Tree
 _NO_TEXTS = (0, np.empty(0, np.int64), np.empty(0, np.int32))
 
 
-def pack(outline: Outline, address: Ints, tree: Tree) -> Chunk:
-    """The chunk without answers. address: of each node's KV."""
+def pack(outline: Outline, address: Ints, tree: Tree, answers: Tokens) -> Chunk:
+    """The chunk. address: of each node's KV; answers: its rows that are read."""
     return assemble(
         token_ids(outline),
         tree,
@@ -24,6 +24,7 @@ def pack(outline: Outline, address: Ints, tree: Tree) -> Chunk:
         outline.begin,
         outline.end,
         outline.start[outline.item],
+        answers,
     )
 
 
@@ -37,8 +38,9 @@ def assemble(
     begin: Ints,
     end: Ints,
     start: Ints,
+    answers: Tokens,
 ) -> Chunk:
-    """The chunk of some nodes (int64 [nodes], as in Outline), without answers.
+    """The chunk of some nodes (int64 [nodes], as in Outline).
 
     address: of each node's KV; start: where its prompts start in the arena, read of those without a parent only.
     """
@@ -48,7 +50,7 @@ def assemble(
     above = _contexts_above(parent, begin, start, size, tree.parent, tree.depth, tree.address, tree.length)
     segments, below = _segments(length, address, parent, begin, end, size)
     contexts = np.concatenate([above, below]) if len(above) else below
-    return Chunk(tokens, positions, addresses, segments, contexts, np.empty(0, np.int32))
+    return Chunk(tokens, positions, addresses, segments, contexts, answers, tree.arena.first)
 
 
 def token_ids(outline: Outline) -> Tokens:

@@ -42,7 +42,7 @@ class Path:
     step that is fixed; start, rest: of those up to the partner's and of the others; held: of the first `hold` ones;
     own: of those after what all asks begin with. Of the steps that are fixed, as Names.descend wants them: kinds: the
     kind's number; columns: which of the sides it has, -1 for a literal. cells: groups of steps that were nodes of
-    chunks, by where they begin.
+    chunks, by the first of them, whether it is a part, and how many of the path's steps had others' nodes, too.
     """
 
     steps: tuple[Step, ...]
@@ -62,7 +62,7 @@ class Path:
     kinds: Ints
     columns: Ints
     sides: tuple[Side, ...]
-    cells: dict[tuple[int, ...], tuple[Cell, ...]] = field(default_factory=dict)
+    cells: dict[tuple[int, bool, int], tuple[Cell, ...]] = field(default_factory=dict)
 
     @cached_property
     def leading(self) -> int:
@@ -201,6 +201,16 @@ def _reach(asks: Sequence[Ask]) -> list[set[int]]:
     for n in reversed(range(len(asks))):
         reach[n] = {n}.union(*(reach[m] for m in _next(asks[n])))
     return reach
+
+
+def path_alike(path: Path, other: Path) -> int:
+    """With how many segments of one kind two paths begin."""
+    count = 0
+    for ours, theirs in zip(path.steps, other.steps, strict=False):
+        if ours.kind is not theirs.kind:
+            break
+        count += 1
+    return count
 
 
 def _common(path: Sequence[Part], other: Sequence[Part]) -> int:

@@ -5,6 +5,8 @@ The KV of such a prompt is there, its logits are not: the last token is computed
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from covey_engine.prefill.chunk import Chunk
@@ -15,27 +17,34 @@ from covey_engine.prefill.scheduling.strips import Strip
 from covey_engine.prefill.scheduling.tree import Tree
 
 
-def replay(chunk: Chunk, outline: Outline, tree: Tree) -> tuple[Chunk, Ints]:
-    """Add a row for each prompt that has none, one for prompts of the same node; all prompts' answer rows."""
+def replay(outline: Outline) -> tuple[Ints, Ints]:
+    """The prompts that need a row more, one for all of one node, in its order; all prompts' answer rows with those."""
     if not outline.missing:
-        return chunk, outline.row
+        return outline.row[:0], outline.row
     missing = (outline.row < 0).nonzero()[0]
-    nodes, first, which = np.unique(outline.start[missing], return_index=True, return_inverse=True)
-    size = len(chunk)
-    rows = size + np.arange(len(nodes))
-    tokens = [_last_token(outline, int(prompt)) for prompt in missing[first]]
-    contexts = [(size + n, 1, *span) for n, node in enumerate(nodes.tolist()) for span in _spans(tree, node)]
+    _, first, which = np.unique(outline.start[missing], return_index=True, return_inverse=True)
     answer_rows = outline.row.copy()
-    answer_rows[missing] = rows[which]
+    answer_rows[missing] = outline.size + which
+    return missing[first], answer_rows
+
+
+def with_rows(chunk: Chunk, prompts: Ints, outline: Outline, tree: Tree) -> Chunk:
+    """The chunk with a row more for each of the prompts that `replay` found."""
+    if not len(prompts):
+        return chunk
+    nodes, size = outline.start[prompts], len(chunk)
+    rows = size + np.arange(len(nodes))
+    tokens = [_last_token(outline, prompt) for prompt in prompts.tolist()]
+    contexts = [(size + n, 1, *span) for n, node in enumerate(nodes.tolist()) for span in _spans(tree, node)]
     one = np.ones(len(nodes), np.int64)
-    return Chunk(
+    return replace(
+        chunk,
         tokens=np.concatenate([chunk.tokens, np.array(tokens, np.int32)]),
         positions=np.concatenate([chunk.positions, (tree.end[nodes] - 1).astype(np.int32)]),
         kv_address=np.concatenate([chunk.kv_address, rows]),
         segments=np.concatenate([chunk.segments, np.stack([rows, one, rows], 1)]),
         contexts=np.concatenate([chunk.contexts, np.array(contexts, np.int64).reshape(-1, 4)]),
-        answers=chunk.answers,
-    ), answer_rows
+    )
 
 
 def _spans(tree: Tree, node: int) -> list[tuple[int, int]]:

@@ -29,8 +29,12 @@ def land(
     for batch, rows in zip(flight.batches, flight.answers, strict=True):
         job, readout = batch.job, batch.job.asks[batch.ask].readout
         if isinstance(readout, YesNo):
-            margins = reader.margins(logits, readout, rows)
-            found[job] += _answers(job.prepared.ask + batch.ask, batch.items, margins)
+            margins, finite = reader.read(logits, readout, rows)
+            number = job.prepared.ask + batch.ask
+            if finite:
+                found[job].append(Answers(number, batch.items, margins))
+            else:
+                found[job] += _answers(number, batch.items, margins)
             withdrawn |= _move_on(batch, readout, margins, tree)
             if batch.held is not None:
                 let_go.append(batch.held)
@@ -77,8 +81,10 @@ def _move_on(batch: Batch, readout: YesNo, margins: NDArray[np.float32], tree: T
         return set()
     assert batch.held is not None
     withdrawn: set[Kind] = set()
-    for target in np.unique(following).tolist():
+    for target in sorted({ask.on_true, ask.on_false, DONE}):
         part = batch.part(following == target)
+        if len(part) == 0:
+            continue
         assert part.held is not None
         tree.release(part.held, waiting=True)
         reachable = () if target < 0 else (target, *job.paths[target].after)

@@ -81,6 +81,7 @@ def _chunk(nodes: NDArray[np.int64], tokens: NDArray[np.int32], start: int, tree
         begin=begin,
         end=np.full(len(nodes), len(tokens)),
         start=np.full(len(nodes), start),
+        answers=np.empty(0, np.int32),
     )
 
 

@@ -22,8 +22,7 @@ from covey_engine.prefill.scheduling.compiled import (
     TokenTable,
     kernel,
 )
-from covey_engine.prefill.scheduling.kinds import Kind
-from covey_engine.prefill.scheduling.paths import Path, Step
+from covey_engine.prefill.scheduling.paths import Path, Step, path_alike
 from covey_engine.prefill.scheduling.sides import HOLLOW
 from covey_engine.prefill.scheduling.tree import Tree
 
@@ -72,11 +71,12 @@ def strips_of(batches: Sequence[Batch], tree: Tree) -> list[tuple[Batch, list[St
     found, at = list[tuple[Batch, list[Strip]]](), 0
     for batch in batches:
         path, strips = batch.job.paths[batch.ask], list[Strip]()
-        begins, parted = _runs(batch.nodes, tree.level, tree.offset)
-        if len(begins) > len(set(tree.level[batch.nodes[begins]].tolist())):
+        levels, begins, parted = _runs(batch.nodes, tree.level, tree.offset)
+        firsts = levels.tolist()
+        if len(firsts) > len(set(firsts)):
             batch = batch.part(tree.level[batch.nodes].argsort(kind="stable"))
-            begins, parted = _runs(batch.nodes, tree.level, tree.offset)
-        firsts = tree.level[batch.nodes[begins]].tolist()
+            levels, begins, parted = _runs(batch.nodes, tree.level, tree.offset)
+            firsts = levels.tolist()
         for first, (begin, end) in zip(firsts, pairwise([*begins.tolist(), len(batch)]), strict=True):
             part = batch if len(firsts) == 1 else batch.part(slice(begin, end))
             strips.append(Strip(part, path, first, at + begin, parted))
@@ -84,28 +84,24 @@ def strips_of(batches: Sequence[Batch], tree: Tree) -> list[tuple[Batch, list[St
         at += len(batch)
     every = [strip for _, strips in found for strip in strips]
     for strip in every:
-        others = [other for other in every if other is not strip and other.first == strip.first]
-        strip.cells = _cells(
-            strip, {step.kind for other in others for step in other.path.steps[strip.first :]}
-        )
+        others = (other for other in every if other is not strip and other.first == strip.first)
+        shared = max((path_alike(strip.path, other.path) for other in others), default=0)
+        key = strip.first, strip.parted, shared
+        strip.cells = strip.path.cells.get(key) or _cells(strip, shared)
+        strip.path.cells[key] = strip.cells
     return found
 
 
-def _cells(strip: Strip, shared: set[Kind]) -> tuple[Cell, ...]:
-    """Group a strip's steps. shared: kinds of which other strips have nodes too."""
+def _cells(strip: Strip, shared: int) -> tuple[Cell, ...]:
+    """Group a strip's steps. shared: the first steps that other strips have, too."""
     path, first = strip.path, strip.first
     cuts = [first]
     for level in range(first + 1, len(path.steps)):
-        before = path.steps[level - 1].kind
-        apart = before in shared or path.stands_out(level - 1) or (strip.parted and level == first + 1)
+        apart = level <= shared or path.stands_out(level - 1) or (strip.parted and level == first + 1)
         if apart or path.steps[level].side is not None:
             cuts.append(level)
-    known = path.cells.get(tuple(cuts))
-    if known is None:
-        ends = [*cuts[1:], len(path.steps)]
-        cells = tuple(_cell(path, begin, end) for begin, end in zip(cuts, ends, strict=True) if begin < end)
-        known = path.cells[tuple(cuts)] = cells
-    return known
+    ends = [*cuts[1:], len(path.steps)]
+    return tuple(_cell(path, begin, end) for begin, end in zip(cuts, ends, strict=True) if begin < end)
 
 
 def _cell(path: Path, begin: int, end: int) -> Cell:
@@ -135,15 +131,18 @@ def fill_in(strip: Strip, tree: Tree, codes: TableOut, lengths: TableOut, slots:
 
 
 @kernel
-def _runs(nodes: Ints, levels: Ints, offsets: Ints) -> tuple[Ints, bool]:
-    """Where runs of nodes of one level begin, and whether some node is part of a segment."""
-    begins, count, parted = np.empty(len(nodes), np.int64), 0, False
+def _runs(nodes: Ints, levels: Ints, offsets: Ints) -> tuple[Ints, Ints, bool]:
+    """Runs of nodes of one level: it and where each begins; whether some node is part of a segment."""
+    found, begins, count, parted = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64), 0, False
     for n in range(len(nodes)):
-        if n == 0 or levels[nodes[n]] != levels[nodes[n - 1]]:
-            begins[count] = n
+        if n and nodes[n] == nodes[n - 1]:
+            continue
+        level = levels[nodes[n]]
+        if count == 0 or level != found[count - 1]:
+            found[count], begins[count] = level, n
             count += 1
         parted = parted or offsets[nodes[n]] > 0
-    return begins[:count], parted
+    return found[:count], begins[:count], parted
 
 
 @kernel

@@ -16,7 +16,7 @@ from covey_engine.prefill.scheduling.claims import Claim, find
 from covey_engine.prefill.scheduling.compiled import Flags, Ints, IntsOut, kernel
 from covey_engine.prefill.scheduling.groups import Slots
 from covey_engine.prefill.scheduling.kinds import Kind
-from covey_engine.prefill.scheduling.names import Names, names_of
+from covey_engine.prefill.scheduling.names import Names
 
 Nodes = Ints
 """Node numbers, int64."""
@@ -123,14 +123,13 @@ class Tree:
             self.slots = np.concatenate([self.slots, np.zeros((1, len(self.name)), np.int32)])
         for number, column in enumerate(columns):
             self.slots[number, nodes] = column
-        names = self.name[nodes] = names_of(kind.id, slots)
-        self.names.put(self.parent[nodes], names, nodes)
+        self.names.give(self.parent, self.name, nodes, kind.id, slots)
 
     def promise(self, nodes: Nodes, claim: Claim, groups: Ints) -> None:
         """A claim may want nodes, by its groups (-1: not this one)."""
+        self.claimed[nodes] |= groups >= 0
         for node, group in zip(nodes.tolist(), groups.tolist(), strict=True):
             if group >= 0:
-                self.claimed[node] = True
                 self.claimants.setdefault(node, []).append((claim, group))
 
     def attach(self, claim: Claim) -> None:

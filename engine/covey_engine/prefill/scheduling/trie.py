@@ -72,6 +72,8 @@ def lay_out(
         at, last, above = tree_end[codes[0, prompt]], -1, -1
         for level in range(depth):
             if codes[level + 1, prompt] < 0:
+                for rest in range(level, depth):
+                    current[prompt, rest] = 0
                 break
             node = path[level]
             if node < 0:
