@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.scheduling.compiled import Ints, IntsOut, kernel
+from covey_engine.prefill.scheduling.compiled import Flags, FlagsOut, Ints, IntsOut, kernel
 from covey_engine.prefill.scheduling.groups import Groups, Slots
 from covey_engine.prefill.scheduling.kinds import Kind
 
@@ -43,6 +43,13 @@ class Claim:
         left = self._fresh[groups] if self.counts is None else self.counts[groups] > 0
         return left & (groups >= 0)
 
+    def mark(self, groups: Ints, nodes: Ints, wanted: FlagsOut) -> None:
+        """Mark the nodes, one for each group, whose group has a claim left."""
+        if self.counts is None:
+            _mark_fresh(self._fresh, groups, nodes, wanted)
+        else:
+            _mark_counted(self.counts, groups, nodes, wanted)
+
     def wants_one(self, group: int) -> bool:
         """Whether one group has a claim left."""
         return bool(self._fresh[group] if self.counts is None else self.counts[group] > 0)
@@ -76,6 +83,22 @@ class Claim:
         if self._lost is None:
             return None
         return np.where(groups >= 0, self._lost[groups], 0)
+
+
+@kernel
+def _mark_fresh(fresh: Flags, groups: Ints, nodes: Ints, wanted: FlagsOut) -> None:
+    """Claim.mark where nothing is counted."""
+    for n in range(len(groups)):
+        if groups[n] >= 0 and fresh[groups[n]]:
+            wanted[nodes[n]] = True
+
+
+@kernel
+def _mark_counted(counts: Ints, groups: Ints, nodes: Ints, wanted: FlagsOut) -> None:
+    """Claim.mark where items are counted."""
+    for n in range(len(groups)):
+        if groups[n] >= 0 and counts[groups[n]] > 0:
+            wanted[nodes[n]] = True
 
 
 @kernel

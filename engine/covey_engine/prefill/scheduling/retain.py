@@ -19,7 +19,7 @@ from covey_engine.prefill.scheduling.tree import Nodes, Tree
 Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Level:
     """The new nodes of one cell, none depending on a partner.
 
@@ -108,10 +108,10 @@ class Retention:
         for level in self._levels:
             own, groups = level.own
             if own.counts is not None:
-                keep[level.nodes[own.wants(groups)]] = True
+                own.mark(groups, level.nodes, keep)
             for claim, groups in level.others:
                 others = np.zeros(len(keep), np.bool_) if others is None else others
-                others[level.nodes[claim.wants(groups)]] = True
+                claim.mark(groups, level.nodes, others)
         for wanted in (keep,) if others is None else (keep, others):
             _add_parents(wanted, outline.parent, outline.length)
         return keep, others
@@ -167,12 +167,13 @@ class Retention:
             self._tree.give_names(nodes, level.kind, self._outline.slot[found], columns)
             for claim, groups in level.wanting:
                 self._tree.promise(nodes, claim, groups[here])
-        gone = level.nodes[~stays]
-        ends = self._outline.position[gone] + self._outline.length[gone]
+        gone = slice(None) if not len(here) else (~stays).nonzero()[0]
         for claim, groups in level.wanting:
-            wants = claim.wants(groups[~stays])
+            left = groups[gone]
+            wants = claim.wants(left)
             if wants.any():
-                claim.lose(groups[~stays][wants], ends[wants])
+                nodes = level.nodes[gone][wants]
+                claim.lose(left[wants], self._outline.position[nodes] + self._outline.length[nodes])
 
 
 @kernel

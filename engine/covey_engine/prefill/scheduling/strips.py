@@ -73,13 +73,16 @@ def strips_of(batches: Sequence[Batch], tree: Tree) -> list[tuple[Batch, list[St
         path, strips = batch.job.paths[batch.ask], list[Strip]()
         levels, begins, parted = _runs(batch.nodes, tree.level, tree.offset)
         firsts = levels.tolist()
+        if len(firsts) == 1:
+            found.append((batch, [Strip(batch, path, firsts[0], at, parted)]))
+            at += len(batch)
+            continue
         if len(firsts) > len(set(firsts)):
             batch = batch.part(tree.level[batch.nodes].argsort(kind="stable"))
             levels, begins, parted = _runs(batch.nodes, tree.level, tree.offset)
             firsts = levels.tolist()
         for first, (begin, end) in zip(firsts, pairwise([*begins.tolist(), len(batch)]), strict=True):
-            part = batch if len(firsts) == 1 else batch.part(slice(begin, end))
-            strips.append(Strip(part, path, first, at + begin, parted))
+            strips.append(Strip(batch.part(slice(begin, end)), path, first, at + begin, parted))
         found.append((batch, strips))
         at += len(batch)
     every = [strip for _, strips in found for strip in strips]
