@@ -318,3 +318,9 @@ SELECT COLUMNS(*) FROM tickets t SEMI JOIN products p ON AI_FILTER('a?', t.body)
 
 SELECT t.id FROM tickets t, products p RIGHT JOIN products q ON AI_FILTER('a?', t.body)
 -> Unsupported: an AI call in an ON that reads 't', which stands before a comma, is not supported: join all members of FROM with JOIN (line 1:83)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', body) ORDER BY id FETCH FIRST 3 ROWS WITH TIES
+-> Unsupported: WITH TIES is not supported: write QUALIFY rank() OVER (ORDER BY …) <= n (line 1:83)
+
+SELECT id FROM tickets WHERE AI_FILTER('a?', body) ORDER BY id FETCH NEXT 10 PERCENT ROWS ONLY
+-> Unsupported: FETCH … PERCENT is not supported: write LIMIT with a percentage, LIMIT 10% (line 1:78)

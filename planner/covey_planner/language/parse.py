@@ -21,7 +21,7 @@ from covey_planner.language.dialects import parse_error, to_duckdb
 from covey_planner.language.explained import Explain, strip_explain
 from covey_planner.language.functions import COUNT, GENERATING, KNOWN, LABEL, MENTION, OTHERS, SCORE
 from covey_planner.language.parameters import Placeholder, find_placeholders
-from covey_planner.language.refusals import statement_refused
+from covey_planner.language.refusals import lost_in_limit, statement_refused
 from covey_planner.language.writing import Writing, find_writing
 
 SITE = "__covey_call_"
@@ -371,6 +371,9 @@ def _check_statement(tokens: Sequence[Token], sites: Sequence[Site], writes: boo
             raise Unsupported(
                 "an AI statement stands alone: send one statement at a time", token_position(token)
             )
+    for token, said in lost_in_limit(tokens):
+        raise Unsupported(said, token_position(token))
+    for token in tokens:
         if (
             token.text.startswith(RESERVED)
             and not token.text.startswith(SITE)

@@ -5,7 +5,7 @@ Each says what to write instead, as far as there is something.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -66,6 +66,16 @@ def place_refused(tokens: Sequence[Token], call: str, position: Position, start:
     else:
         return Unsupported(f"{call} at this place is not supported", position)
     return Unsupported(f"an AI call in {where} is not supported: {instead}", position)
+
+
+def lost_in_limit(tokens: Sequence[Token]) -> Iterator[tuple[Token, str]]:
+    """Ties and percentages that DuckDB's LIMIT has no form for, and that would be lost in it; and what is said."""
+    words = [token.text.upper() if token.token_type != TokenType.STRING else "" for token in tokens]
+    for at, word in enumerate(words):
+        if word == "TIES" and words[at - 1] == "WITH":
+            yield tokens[at - 1], "WITH TIES is not supported: write QUALIFY rank() OVER (ORDER BY …) <= n"
+        if word == "PERCENT" and at > 1 and words[at - 2] in ("FIRST", "NEXT"):
+            yield tokens[at], "FETCH … PERCENT is not supported: write LIMIT with a percentage, LIMIT 10%"
 
 
 def in_lambda(call: str) -> str:
