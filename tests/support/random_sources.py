@@ -82,6 +82,7 @@ class Sources(Expressions):
     def source(self, depth: int) -> tuple[str, list[Column]]:
         """A FROM clause and what can be read from it."""
         text, columns = self.relation(depth)
+        comma = False
         for _ in range(self.pick(0, 0, 0, 1, 1, 2) if depth > 1 else self.pick(0, 0, 0, 1)):
             if self.chance(5):
                 member, added = self.lateral(columns)
@@ -92,8 +93,11 @@ class Sources(Expressions):
             kind = self.pick(*_JOINS, ",")
             both = [*columns, *added]
             if kind == ",":
-                text += f", {member}"
+                text, comma = f"{text}, {member}", True
             else:
+                # BigQuery refuses such a join behind a comma; read as BigQuery reads the others, it has other rows.
+                if kind in ("RIGHT JOIN", "FULL JOIN") and comma:
+                    self.duckdb_only = True
                 on = "" if kind == "CROSS JOIN" else f" ON {self.condition(both, 1, 2)}"
                 text += f" {kind} {member}{on}"
             if kind in ("SEMI JOIN", "ANTI JOIN"):
