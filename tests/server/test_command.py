@@ -163,12 +163,16 @@ def test_where_the_embedded_model_is(
     assert "cannot fetch the embedded model" in capsys.readouterr().err
 
 
-def test_further_signals_do_not_disturb_a_server_that_stops(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    temporary = folder / "temporary"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
+@pytest.fixture
+def temporary(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files, empty."""
+    path = folder / "temporary"
+    path.mkdir()
+    monkeypatch.setenv("TMPDIR", str(path))
+    return path
+
+
+def test_further_signals_do_not_disturb_a_server_that_stops(folder: Path, temporary: Path) -> None:
     server = serve(folder, "--model", "none")
     assert [path.name.startswith(f"covey-spill-{server.pid}-") for path in temporary.iterdir()] == [True]
     while server.process.poll() is None:
@@ -179,12 +183,7 @@ def test_further_signals_do_not_disturb_a_server_that_stops(
     assert list(temporary.iterdir()) == []
 
 
-def test_the_next_server_removes_what_a_killed_one_left(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    temporary = folder / "temporary"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
+def test_the_next_server_removes_what_a_killed_one_left(folder: Path, temporary: Path) -> None:
     server = serve(folder, "--model", "none")
     server.process.kill()
     server.process.wait()

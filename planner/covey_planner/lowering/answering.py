@@ -11,7 +11,6 @@ from covey_planner.binding.volatile import volatile
 from covey_planner.call import Argument, Call
 from covey_planner.cost.unanswered import OPEN
 from covey_planner.errors import Unsupported
-from covey_planner.language.parse import site_number
 from covey_planner.logical import Value, filters, is_cheap, relations_of
 from covey_planner.lowering.asked import join_of, same_calls
 from covey_planner.lowering.decision import Decision
@@ -19,7 +18,7 @@ from covey_planner.lowering.domains import Link, values
 from covey_planner.lowering.ending import Ending
 from covey_planner.lowering.frame import Frame
 from covey_planner.lowering.ranked import First, Stage, stages
-from covey_planner.lowering.residual import Answers, Insertion, grouped_query
+from covey_planner.lowering.residual import Answers, Insertion, grouped_query, sites_of
 from covey_planner.physical import MATCH, Given
 from covey_planner.rules.share_documents import same_documents
 
@@ -63,7 +62,7 @@ class Values:
         parts = f"PARTITION BY {', '.join(map(write, first.parts))} " if first.parts else ""
         keys = ", ".join(map(write, first.keys))
         asks = any(not is_cheap(condition) for condition in filters(frame.block.plan)[1])
-        asks = asks or any(site_number(part) is not None for key in first.keys for part in key.walk())
+        asks = asks or any(map(sites_of, first.keys))
         sql = f"{first.function}() OVER ({parts}ORDER BY {keys}) <= {first.count}"
         return [Link(sql, first.relations, odds=OPEN if asks else None, window=True)]
 

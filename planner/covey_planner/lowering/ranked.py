@@ -24,6 +24,7 @@ from covey_planner.lowering.first_rows import (
     may_change_rows,
     whole_number,
 )
+from covey_planner.lowering.residual import sites_of
 from covey_planner.rules.share_documents import same_documents
 
 _CLAUSES = frozenset({"expressions", "from_", "joins", "where", "kind", "with_", "order", "qualify"})
@@ -127,7 +128,7 @@ def _stage(number: int, wanted: list[Value], ranking: _Ranking, source: Source) 
     order = as_order(others, source)
     sense = _first_answer(ranking.keys[number])
     groups = same_calls(wanted)
-    if sense is None or len(groups) > 1 or order is None or any(map(_asks, others)):
+    if sense is None or len(groups) > 1 or order is None or any(map(sites_of, others)):
         return stage
     if wanted[0].call.kind != "boolean" or ranking.function != "rank":
         return stage
@@ -231,17 +232,12 @@ def _places(select: exp.Select, ranking: _Ranking) -> dict[int, int]:
         if number is not None:
             places[number] = last
     for at, key in reversed(list(enumerate(ranking.keys))):
-        for node in key.walk():
-            number = site_number(node)
-            if number is not None:
-                places[number] = at
+        places.update(dict.fromkeys(sites_of(key), at))
     if ranking.window is None and not ranking.whole and order is not None:
         # Keys that cannot be told come after those that can.
         for key in order.expressions[last:]:
-            for node in key.walk():
-                number = site_number(node)
-                if number is not None:
-                    places.setdefault(number, last)
+            for number in sites_of(key):
+                places.setdefault(number, last)
     return places
 
 
@@ -257,7 +253,3 @@ def _outside_windows(node: exp.Expr) -> Iterator[exp.Expr]:
 def _conjuncts(condition: exp.Expr) -> list[exp.Expr]:
     inner = condition.unnest()
     return [part.unnest() for part in inner.flatten()] if isinstance(inner, exp.And) else [inner]
-
-
-def _asks(node: exp.Expr) -> bool:
-    return any(site_number(part) is not None for part in node.walk())

@@ -175,14 +175,15 @@ def _plan(calls: Sequence[Call | TailCall], rows: int, width: int) -> AttentionP
     masks = [covered_rows(call.pairs, rows) for call in filled]
     if sum(int(mask.sum()) for mask in masks) == rows:
         return AttentionPlan(filled, apart=True, coverages=(np.ones(rows, np.int32),))
-    coverages = [_bits(masks[:width], rows)]
+    coverages = [coverage_of(masks[:width], rows)]
     for begin in range(width, len(masks), width - 1):
         before = np.logical_or.reduce(masks[:begin])
-        coverages.append(_bits([before, *masks[begin : begin + width - 1]], rows))
+        coverages.append(coverage_of([before, *masks[begin : begin + width - 1]], rows))
     return AttentionPlan(filled, apart=False, coverages=tuple(coverages))
 
 
-def _bits(masks: list[NDArray[np.bool_]], rows: int) -> Packed:
+def coverage_of(masks: Sequence[NDArray[np.bool_]], rows: int) -> Packed:
+    """Bit i is set where the i-th mask has the row: int32 [rows]."""
     bits = np.zeros(rows, np.int32)
     for index, mask in enumerate(masks):
         bits |= mask.astype(np.int32) << index

@@ -21,7 +21,7 @@ from covey_engine.prefill.hopper.answers import answers_in, last_rows, spans_of
 from covey_engine.prefill.hopper.batch import Batch, DeviceCall, DevicePlan
 from covey_engine.prefill.hopper.forward import Decoder
 from covey_engine.prefill.hopper.pairs import Ints, covered_rows, levels_of, simplify
-from covey_engine.prefill.hopper.plan import Keys
+from covey_engine.prefill.hopper.plan import Keys, coverage_of
 from covey_engine.prefill.hopper.sizes import SMALL
 from covey_engine.prefill.hopper.staging import StagingSlot
 from covey_engine.prefill.kernels.attention import Ranges
@@ -145,8 +145,8 @@ class SmallPass:
             _padded(chunk.positions[answers], pairs, 0),
             spans,
             np.ones(rows, np.int32),
-            _coverage(every, rows),
-            _coverage(answering, pairs),
+            coverage_of([covered_rows(call, rows) for call in every], rows),
+            coverage_of([covered_rows(call, pairs) for call in answering], pairs),
             *(column for call in (*every, *answering) for column in _columns(call, pairs)),
         ]
         views = self._slot.put(arrays)
@@ -183,14 +183,6 @@ def _padded(values: NDArray[np.integer], size: int, filler: int) -> NDArray[np.i
     padded = np.full(size, filler, np.int64)
     padded[: len(values)] = values
     return padded
-
-
-def _coverage(calls: list[Ints], rows: int) -> NDArray[np.int32]:
-    """Bit i is set where the i-th call has the row."""
-    bits = np.zeros(rows, np.int32)
-    for index, pairs in enumerate(calls):
-        bits |= covered_rows(pairs, rows).astype(np.int32) << index
-    return bits
 
 
 def _columns(pairs: Ints, count: int) -> list[NDArray[np.integer]]:
