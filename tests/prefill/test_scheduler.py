@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from covey_engine.prefill.api import WorkOrder
-from support.bench import HEAD, READOUT, Bench, both, chain, document, expected, join, scan, tokens_of
+from covey_engine.prefill.api import Anchor, Argument, Ask, Literal, Partner, WorkOrder
+from support.bench import HEAD, OTHERS, READOUT, Bench, both, chain, document, expected, join, scan, tokens_of
 from support.fake_runner import plain_margin
 
 
@@ -162,3 +163,24 @@ def test_an_order_that_was_planned_after_the_failed_chunk_is_answered_in_full() 
         for n in range(200):
             margin = plain_margin((*document(n), ask + 1), READOUT)
             assert bench.margins[spared][ask, n] == pytest.approx(margin, abs=1e-5)
+
+
+@pytest.mark.parametrize("rows", [11, 13])
+def test_pairs_that_go_on_from_the_chunk_before_go_back_where_there_is_no_memory(rows: int) -> None:
+    bench = Bench()
+    # The pairs of a row begin alike beyond the anchor, so that the second chunk's go on from the first one's last.
+    ask = Ask((Partner(0), Partner(1), Literal((5,))), READOUT)
+    slots = [np.arange(3), np.full(rows, 9), np.arange(rows)]
+    names = ("documents", "others", "others")
+    ours, *theirs = (Argument(name, some.astype(np.int32)) for name, some in zip(names, slots, strict=True))
+    ticket = bench.submit(WorkOrder("join", (HEAD, Anchor()), (ask,), (ours,), tuple(theirs)))
+    bench.step()
+    bench.schedule()
+    assert bench.scheduler.shrink()
+    bench.clean()
+    bench.runner.forget([0], [bench.arena])
+    bench.run()
+    for item, (anchor, partner) in enumerate((a, p) for a in range(3) for p in range(rows)):
+        both = OTHERS.tokens(9).tolist() + OTHERS.tokens(partner).tolist()
+        margin = plain_margin((*document(anchor), *both, 5), READOUT)
+        assert bench.margins[ticket][0, item] == pytest.approx(margin, abs=1e-5)

@@ -58,7 +58,7 @@ def launch(batches: Sequence[Batch], tree: Tree, head: Head) -> Flight:
     ]
     for batch, strips in plan.batches:
         path = batch.job.paths[batch.ask]
-        before, batch.held = batch.held, None
+        before, batch.held, batch.follows = batch.held, None, False
         if path.after:
             batch.held = np.concatenate([kept.deepest(strip, path.hold) for strip in strips])
             tree.hold(batch.held, waiting=True)
