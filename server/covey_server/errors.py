@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
+from urllib.parse import quote
 
 import duckdb
 import pyarrow as pa
@@ -125,6 +126,12 @@ _TOO_LARGE = (
     "select fewer of the long ones at once, or parts of them"
 )
 
+_HEADER_BYTES = 6000
+"""How long a message may be as a header."""
+
+_LOOKED_AT = 1 << 16
+"""Characters of a message that are worth a look."""
+
 _PATH = re.compile(r"(?<![\w/.:])/(?:[\w.@+-]+/)+([\w.@+-]+)")
 _TRACE = re.compile(
     r"\n+Stack Trace:.*|\n+This error signals an assertion failure within DuckDB.*", re.DOTALL
@@ -142,6 +149,11 @@ class Status:
 
 def status_of(error: BaseException) -> Status:
     """The status and the one line that a client gets for an exception."""
+    found = _status(error)
+    return Status(found.code, _short(found.message))
+
+
+def _status(error: BaseException) -> Status:
     text = str(error)
     if isinstance(error, duckdb.Error | OSError | operators.StatementFailed):
         for words, code in _BY_FIRST_WORDS:
@@ -158,8 +170,23 @@ def status_of(error: BaseException) -> Status:
     return Status(StatusCode.INTERNAL, "internal error: the server's log has the details")
 
 
+def _short(text: str) -> str:
+    """A message that fits into a header, where every byte but visible ASCII takes three: its middle is left out.
+
+    Errors quote values, and clients drop a status whose headers are longer than 8 KiB: all that they tell is that.
+    """
+    if len(text) <= _HEADER_BYTES and len(quote(text)) <= _HEADER_BYTES:
+        return text
+    # A character takes 12 bytes at most.
+    head, tail = text[: _HEADER_BYTES // 18], text[-_HEADER_BYTES // 36 :]
+    return f"{head} [… {len(text) - len(head) - len(tail)} characters left out …] {tail}"
+
+
 def one_line(text: str) -> str:
     """A message without line breaks, source excerpts, stack traces or folders of this machine."""
+    if len(text) > _LOOKED_AT:
+        # A value of some megabytes would keep the process busy for seconds.
+        text = f"{text[: _LOOKED_AT // 2]} … {text[-_LOOKED_AT // 2 :]}"
     text = _EXCERPT.sub(lambda found: f" (line {found[1]})", _TRACE.sub("", text.strip()))
     text = " ".join(part.strip() for part in text.splitlines() if part.strip())
     return _PATH.sub(r"\1", text)

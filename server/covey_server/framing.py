@@ -72,7 +72,8 @@ def rows_per_batch(schema: pa.Schema, slice_bytes: int) -> int:
 class Upload(io.RawIOBase):
     """An Arrow IPC stream read in one thread while another offers the Flight data messages it is made of.
 
-    At most `depth` messages wait here: whoever offers has to come back while the reader is behind.
+    At most `depth` messages wait here: whoever offers has to come back while the reader is behind. failure: the error
+    that it ended with.
     """
 
     def __init__(self, depth: int = 4) -> None:
@@ -81,6 +82,7 @@ class Upload(io.RawIOBase):
         self._parts: queue.SimpleQueue[bytes | BaseException | None] = queue.SimpleQueue()
         self._rest = memoryview(b"")
         self._ended = False
+        self.failure: BaseException | None = None
 
     def offer(self, message: bytes) -> bool:
         """Take a Flight data message; False where too many wait already."""
@@ -97,18 +99,27 @@ class Upload(io.RawIOBase):
         """An upload is read."""
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Fill the buffer from the messages that have come, waiting for the next where there is none."""
+    def begins(self) -> bool:
+        """Whether anything is left to read; waits for it."""
         while not len(self._rest) and not self._ended:
             part = self._parts.get()
             if isinstance(part, BaseException):
+                self.failure = part
                 raise part
             self._ended = part is None
             self._rest = memoryview(_encapsulate(part) if part is not None else b"")
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
+        return len(self._rest) > 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` of the bytes that have come, of one message; waits for the next message where there is none.
+
+        A size that a malformed upload asks for may be beyond all memory: nothing is made ready for it.
+        """
+        if size < 0:
+            return self.readall()
+        self.begins()
+        some, self._rest = self._rest[:size], self._rest[size:]
+        return bytes(some)
 
 
 def _encapsulate(message: bytes) -> bytes:

@@ -8,17 +8,17 @@ import duckdb
 import pyarrow as pa
 
 from covey_server.errors import AlreadyThere, BadRequest, NoSuchThing
-from covey_server.framing import Upload
 from covey_server.guard import refuse_reserved
 from covey_server.lanes import Lane, quote
 from covey_server.proto.flight_sql_pb2 import CommandStatementIngest
+from covey_server.uploads import Uploaded
 
 _SOURCE = "covey_upload"
 
 _Options = CommandStatementIngest.TableDefinitionOptions
 
 
-def ingest(lane: Lane, command: Any, upload: Upload) -> int:
+def ingest(lane: Lane, command: Any, uploaded: Uploaded) -> int:
     """Load an upload into the table that a CommandStatementIngest names; the number of rows.
 
     All rows or none: DuckDB inserts them in one statement. Raises NoSuchThing, AlreadyThere, BadRequest,
@@ -31,10 +31,10 @@ def ingest(lane: Lane, command: Any, upload: Upload) -> int:
         raise BadRequest("bulk ingestion has to say what to do where the table exists and where it does not")
     with lane.statement() as cursor:
         try:
-            rows = _load(cursor, command, pa.ipc.open_stream(upload))
-        except Exception:
+            rows = _load(cursor, command, uploaded.reader)
+        except Exception as error:
             lane.failed()
-            raise
+            raise uploaded.failure or error from None
         lane.wrote(frozenset({command.table.lower()}))
     lane.release()
     return rows

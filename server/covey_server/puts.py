@@ -13,6 +13,7 @@ from covey_server.ingest import ingest
 from covey_server.proto import flight_sql_pb2 as sql
 from covey_server.query import Query
 from covey_server.statements import parameter_rows
+from covey_server.uploads import Uploaded
 from covey_server.wire import unpack
 
 
@@ -39,13 +40,12 @@ def put(flight: FlightSql, call: Call, packed: bytes, upload: Upload) -> list[by
             return [_count(_finish(flight.run(call, checked, transaction_of(command))))]
         case sql.CommandStatementIngest():
             lane = flight.sessions.lane(call.session, transaction_of(command), join=True)
-            return [_count(ingest(lane, command, upload))]
+            return [_count(ingest(lane, command, Uploaded(upload)))]
     raise Unsupported(f"{type(command).__name__} cannot be put")
 
 
 def _read(upload: Upload) -> pa.Table | None:
-    data = upload.readall()
-    return pa.ipc.open_stream(data).read_all() if data else None
+    return Uploaded(upload).table() if upload.begins() else None
 
 
 def _finish(query: Query) -> int:
