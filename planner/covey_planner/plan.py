@@ -36,9 +36,10 @@ from covey_planner.language.surrounding import take_off
 from covey_planner.lowering.lower import lower
 from covey_planner.lowering.sampling import samples
 from covey_planner.optimize import optimize
-from covey_planner.ordering.arrange import arrange
+from covey_planner.ordering.arrange import arrange, settled
 from covey_planner.ordering.costing import Costing
 from covey_planner.ordering.doubt import Doubt, Posed, doubt
+from covey_planner.ordering.foresight import foresee
 from covey_planner.physical import AskStep, PhysicalPlan
 from covey_planner.profiles import PromptProfile
 from covey_planner.rules import NEEDED, RULES
@@ -190,6 +191,10 @@ def _plan(
     trace = Trace()
     posed: list[Posed] = []
     optimized = optimize(logical, RULES if options.optimize else NEEDED, trace if scanned.explain else None)
+    counted = statistics is not None and options.encode is not None
+    ordered = options.optimize and not settled(optimized, options.anchor == "cheapest")
+    if counted and (ordered or scanned.explain is not None):
+        foresee(optimized, statement.tree, catalog.columns(), statistics)
     if options.optimize and statistics is not None and options.encode is not None:
         price = options.price or options.pricing.seconds
         costing = Costing(statistics, options.encode, price, options.chunk_tokens)
@@ -199,7 +204,7 @@ def _plan(
         if scanned.explain:
             trace.compare("ordering by cost", given, optimized)
     open_ = doubt(posed) if options.sampling and not unbound else Doubt()
-    explained = scanned.explain is not None and statistics is not None and options.encode is not None
+    explained = scanned.explain is not None and counted
     written = around.change.statement() if around.change is not None else None
     names = [name for name, _ in columns]
     physical = lower(

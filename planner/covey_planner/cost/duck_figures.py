@@ -6,10 +6,8 @@ is interrupted, except where that would abort a transaction: there only what is 
 
 from __future__ import annotations
 
-import json
-import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -18,6 +16,8 @@ import duckdb
 from covey_storage.data_files import quoted
 
 from covey_planner.cost.kept import TOO_LONG, KeptFigures, Later
+from covey_planner.cost.limits import at_most
+from covey_planner.cost.outlines import Node, Outline, branches, explained, outline_of, read
 from covey_planner.cost.statistics import Count
 
 T = TypeVar("T")
@@ -34,27 +34,8 @@ ALL_ROWS = 60_000
 _ROW_S, _BYTE_S = 4e-9, 0.3e-9
 """What a sketch takes at least, by rows and by bytes of text: one that cannot end in time is not begun."""
 
-_SIMPLE = frozenset({"PROJECTION", "FILTER", "HASH_GROUP_BY", "PERFECT_HASH_GROUP_BY"})
-"""Nodes above a table of which the rows are counted behind a statement."""
-
-_ENDLESS = frozenset({"REC_CTE", "UNNEST"})
-"""Nodes of which nobody knows how many rows they make."""
-
-
-@dataclass(frozen=True)
-class Outline:
-    """What DuckDB expects of a query. scanned: the most rows that it reads or that are expected anywhere in it; rows:
-    of its result; whole: it yields just the rows of one table. tables: rows of those that it reads, by qualified name.
-    simple: it reads one table and does no more than to compare and to group; endless: nobody knows how many rows it
-    makes.
-    """
-
-    scanned: float
-    rows: float
-    whole: bool
-    tables: Mapping[str, float] = field(default_factory=dict)
-    simple: bool = False
-    endless: bool = False
+_READ_S = 1e-9
+"""What a count takes at least a row, and a row for each join as much again."""
 
 
 @dataclass
@@ -78,38 +59,103 @@ class DuckFigures:
 
     def column(self, table: str, column: str) -> Mapping[str, Any]:
         """What DuckDB keeps of a column; nothing of a view's."""
+        return self.columns([(table, column)])[table, column]
 
-        def find() -> Mapping[str, Any]:
-            sql = f"SELECT stats({quoted(column)}) FROM {quoted(table)} LIMIT 1"
-            found = self.ask(sql, sure=True)
-            return found[0][0] if found and isinstance(found[0][0], dict) else {}
+    def columns(self, places: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+        """The same of several columns by table and column, in one query for those that were not asked for before."""
+        found: dict[tuple[str, str], Mapping[str, Any]] = {}
+        missing: dict[str, list[str]] = {}
+        for table, column in dict.fromkeys(places):
+            known = self.known(("column", table, column))
+            found[table, column] = known if isinstance(known, dict) else {}
+            if known is None and self.table(table).whole:
+                missing.setdefault(table, []).append(column)
+        if missing:
+            for (table, column), stats in self._stats(missing).items():
+                found[table, column] = stats
+                self.settle(("column", table, column), self.table(table).tables, stats)
+        return found
 
-        source = self.table(table)
-        return self.remember(("column", table, column), source.tables, find) if source.whole else {}
+    def _stats(self, columns: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], Mapping[str, Any]]:
+        """What is kept of columns by their tables; nothing where a table has no row."""
+        asked = [
+            f"(SELECT {at}, [{', '.join(f'stats({quoted(name)})' for name in names)}]"
+            f" FROM {quoted(table)} LIMIT 1)"
+            for at, (table, names) in enumerate(columns.items())
+        ]
+        rows = dict(self.ask(" UNION ALL ".join(asked), sure=True) or ())
+        return {
+            (table, name): stats if isinstance(stats, dict) else {}
+            for at, (table, names) in enumerate(columns.items())
+            for name, stats in zip(names, rows.get(at, [None] * len(names)), strict=True)
+        }
 
     def table(self, name: str) -> Outline:
         """What DuckDB expects of all rows of a table or view."""
         return self.outline(f"SELECT 1 FROM {quoted(name)}")
 
+    def tables(self, names: Iterable[str]) -> Mapping[str, Outline]:
+        """The same of several by name."""
+        queries = {name: f"SELECT 1 FROM {quoted(name)}" for name in names}
+        found = self.outlines(queries.values())
+        return {name: found[sql] for name, sql in queries.items()}
+
     def outline(self, sql: str) -> Outline:
         """What DuckDB expects of a query, by its EXPLAIN."""
         if sql not in self._outlines:
-            known = self._recall(("outline", sql))
-            found = known if isinstance(known, Outline) else self._outlined(sql)
-            self._outlines[sql] = found
-            if found is not known:
-                self._keep(("outline", sql), found.tables, found)
+            self.outlines([sql])
         return self._outlines[sql]
+
+    def outlines(self, queries: Iterable[str]) -> Mapping[str, Outline]:
+        """The same of several queries by their text, which all yield one number; those that are new in one EXPLAIN."""
+        queries = list(dict.fromkeys(queries))
+        unseen = [sql for sql in queries if sql not in self._outlines]
+        if not self.in_transaction:
+            self._count_all(name for sql in unseen for name in self.kept.tables(("outline", sql)))
+        missing = []
+        for sql in unseen:
+            known = self._recall(("outline", sql))
+            if isinstance(known, Outline):
+                self._outlines[sql] = known
+            else:
+                missing.append(sql)
+        for sql, plan in self._plans(missing).items():
+            self._outlines[sql] = outline_of(plan, self._count)
+            self._keep(("outline", sql), self._outlines[sql].tables, self._outlines[sql])
+        return {sql: self._outlines[sql] for sql in queries}
+
+    def _plans(self, queries: Sequence[str]) -> dict[str, Sequence[Node]]:
+        """The plans of queries, and all the tables in them counted."""
+        together = branches(self._explained(" UNION ALL ".join(queries))) if len(queries) > 1 else []
+        # Where a view is a union itself, DuckDB may write its parts and the others as one.
+        if len(together) == len(queries):
+            plans: dict[str, Sequence[Node]] = {
+                sql: [plan] for sql, plan in zip(queries, together, strict=True)
+            }
+        else:
+            plans = {sql: self._explained(sql) for sql in queries}
+        self._count_all(name for plan in plans.values() for name in read(plan))
+        return plans
+
+    def known(self, key: Hashable) -> object:
+        """A figure that was found before; None where none was."""
+        if key not in self._found:
+            found = self._recall(key)
+            if found is None:
+                return None
+            self._found[key] = found
+        return self._found[key]
 
     def remember(self, key: Hashable, tables: Mapping[str, float], find: Callable[[], T]) -> T:
         """A figure of tables that have so many rows: what was found before, else what is found now."""
-        if key not in self._found:
-            known = self._recall(key)
-            self._found[key] = find() if known is None else known
-            if known is None:
-                self._keep(key, tables, self._found[key])
-        found: T = self._found[key]  # type: ignore[assignment]
-        return found
+        known: T | None = self.known(key)  # type: ignore[assignment]
+        return self.settle(key, tables, find()) if known is None else known
+
+    def settle(self, key: Hashable, tables: Mapping[str, float], value: T) -> T:
+        """Keep what was found."""
+        self._found[key] = value
+        self._keep(key, tables, value)
+        return value
 
     def number(
         self, key: Hashable, sql: str, source: Outline, *, finish: bool, least_s: float = 0.0
@@ -157,7 +203,8 @@ class DuckFigures:
             found = self.ask(counting, sure=True)
             if found is not None:
                 return Count(float(found[0][0]), exact=True)
-        number = self.number(("rows", sql), counting, expected, finish=expected.simple)
+        least = _READ_S * expected.scanned * (1 + expected.joins)
+        number = self.number(("rows", sql), counting, expected, finish=expected.simple, least_s=least)
         return Count(expected.rows, exact=False) if number is None else Count(number, exact=True)
 
     def small(self, expected: Outline) -> bool:
@@ -175,24 +222,12 @@ class DuckFigures:
         if not self.in_transaction:
             self.kept.keep(key, tables, value, self._since)
 
-    def _outlined(self, sql: str) -> Outline:
+    def _explained(self, sql: str) -> list[Node]:
         explain = f"EXPLAIN (FORMAT json) {sql}"
         if self.in_transaction:
             self._try_aside(explain)
         found = self.ask(explain, sure=True)
-        nodes = list(_nodes(json.loads(found[0][1]))) if found else []
-        read = [name for name in (_told(node, "Table") for node in nodes) if name]
-        tables = {name: self._count(name) for name in read}
-        scanned = sum(tables[name] for name in read)
-        most = max((_cardinality(node) for node in nodes), default=0.0)
-        *above, last = nodes or [{}]
-        names = {node["name"] for node in above}
-        if names <= {"PROJECTION"} and _told(last, "Table") and not _told(last, "Filters"):
-            return Outline(scanned, scanned, True, tables, simple=True)
-        rows = _cardinality(nodes[0]) if nodes else 0.0
-        simple = len(read) == 1 and bool(_told(last, "Table")) and names <= _SIMPLE
-        endless = any(node["name"] in _ENDLESS for node in nodes)
-        return Outline(max(scanned, most), rows, False, tables, simple, endless)
+        return explained(found[0][1]) if found else []
 
     def _try_aside(self, sql: str) -> None:
         """Raise on another cursor what would abort the transaction, unless that lies in what it alone sees."""
@@ -202,9 +237,15 @@ class DuckFigures:
     def _count(self, table: str) -> float:
         """Rows of a table by its qualified name, as SQL."""
         if table not in self._counts:
-            found = self.ask(f"SELECT count(*) FROM {table}", sure=True)
-            self._counts[table] = float(found[0][0]) if found else 0.0
+            self._count_all([table])
         return self._counts[table]
+
+    def _count_all(self, tables: Iterable[str]) -> None:
+        """Count tables together."""
+        missing = [table for table in dict.fromkeys(tables) if table not in self._counts]
+        asked = [f"SELECT {at}, count(*) FROM {table}" for at, table in enumerate(missing)]
+        for at, rows in (self.ask(" UNION ALL ".join(asked), sure=True) or ()) if asked else ():
+            self._counts[missing[at]] = float(rows)
 
     def ask(self, sql: str, sure: bool = False) -> list[Any] | None:
         """A small result; None where it takes too long. sure: it takes no time."""
@@ -217,29 +258,10 @@ class DuckFigures:
         if sure:
             return fetch()
         begun = time.perf_counter()
-        timer = threading.Timer(self.left, self.cursor.interrupt)
-        timer.start()
         try:
-            return fetch()
+            with at_most(self.cursor, self.left):
+                return fetch()
         except duckdb.InterruptException:
             return None
         finally:
-            timer.cancel()
-            # An interruption that comes late must not meet the next statement.
-            timer.join()
             self.left -= time.perf_counter() - begun
-
-
-def _nodes(plan: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    for node in plan:
-        yield node
-        yield from _nodes(node.get("children", ()))
-
-
-def _cardinality(node: Mapping[str, Any]) -> float:
-    text = _told(node, "Estimated Cardinality")
-    return float(text) if text.isdigit() else 0.0
-
-
-def _told(node: Mapping[str, Any], name: str) -> str:
-    return str(node.get("extra_info", {}).get(name, ""))

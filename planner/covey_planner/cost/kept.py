@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 import duckdb
 
+from covey_planner.cost.limits import at_most
+
 SECONDS = 3.0
 """How long a count behind a statement may take."""
 
@@ -75,6 +77,11 @@ class KeptFigures:
             self._kept.move_to_end(key)
         tables, value = found
         return value if all(rows(table) == count for table, count in tables.items()) else None
+
+    def tables(self, key: Hashable) -> tuple[str, ...]:
+        """The tables that a kept figure is of, by qualified name; none where none is kept."""
+        with self._lock:
+            return tuple(self._kept.get(key, ({}, None))[0])
 
     def keep(self, key: Hashable, tables: Mapping[str, float], value: object, since: int) -> None:
         """Keep a figure of tables (qualified names) that had so many rows; not where one was written since then."""
@@ -170,16 +177,12 @@ class KeptFigures:
                 if self._closed.is_set():
                     return
                 self._running = cursor
-            timer = threading.Timer(SECONDS, cursor.interrupt)
-            timer.start()
             try:
-                value = float(cursor.execute(count.sql).fetchall()[0][0])
+                with at_most(cursor, SECONDS):
+                    value = float(cursor.execute(count.sql).fetchall()[0][0])
             finally:
-                timer.cancel()
                 with self._lock:
                     self._running = None
-                # An interruption that comes late must not meet another statement.
-                timer.join()
         self.keep(count.key, count.tables, value, count.since)
 
 

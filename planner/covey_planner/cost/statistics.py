@@ -5,9 +5,9 @@ Every figure says whether it is exact. A source never runs the model and answers
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from covey_planner.call import Argument, Call
 from covey_planner.physical import CallKey, Given, TextArgument
@@ -18,6 +18,7 @@ __all__ = [
     "Count",
     "Counted",
     "Counting",
+    "Foreseeing",
     "KeyOverlap",
     "Lengths",
     "Pinned",
@@ -181,6 +182,15 @@ class Counting(Statistics, Protocol):
 
     def tuples(self, given: Given) -> Count:
         """Distinct tuples without NULL of the arguments that some rows yield."""
+        ...
+
+
+@runtime_checkable
+class Foreseeing(Protocol):
+    """Statistics that are found faster when it is known beforehand which ones are needed."""
+
+    def foresee(self, keys: Collection[tuple[str, str]], texts: Collection[tuple[str, str]]) -> None:
+        """Of columns (table, column): keys are compared with each other, texts are asked about."""
         ...
 
 

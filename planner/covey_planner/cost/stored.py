@@ -7,7 +7,8 @@ the figures say so.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import InitVar, dataclass, field, replace
 
@@ -23,6 +24,7 @@ from covey_planner.cost.duck_figures import SECONDS, DuckFigures
 from covey_planner.cost.kept import KeptFigures
 from covey_planner.cost.keyed import firsts, grouped, keys, summed
 from covey_planner.cost.ranges import inside
+from covey_planner.cost.ratios import Ratios
 from covey_planner.cost.statistics import (
     DEFAULT,
     Count,
@@ -40,7 +42,6 @@ _BYTES = 8 << 20
 """Bytes of text that are counted whatever the budget is."""
 
 _SAMPLE, _UNKNOWN_BYTES = 64, 100.0
-_BYTES_PER_TOKEN = 4.0
 _SPREAD = 1.5
 """Mean square of text lengths over the square of their mean, where only their sum is known."""
 
@@ -60,7 +61,7 @@ class StoredStatistics:
     left: InitVar[float] = SECONDS
     kept: InitVar[KeptFigures | None] = None
     duck: DuckFigures = field(init=False)
-    _ratios: dict[str, float] = field(default_factory=dict)
+    _ratios: Ratios = field(init=False)
     _domains: dict[object, Counted] = field(default_factory=dict)
     _matching: dict[str, Count] = field(default_factory=dict)
     _distincts: dict[tuple[str, str], Count] = field(default_factory=dict)
@@ -71,6 +72,7 @@ class StoredStatistics:
         self, cursor: duckdb.DuckDBPyConnection, in_transaction: bool, left: float, kept: KeptFigures | None
     ) -> None:
         self.duck = DuckFigures(cursor, in_transaction, left, KeptFigures() if kept is None else kept)
+        self._ratios = Ratios(self.duck, self.library.tokenizer)
 
     def within(
         self, cursor: duckdb.DuckDBPyConnection, answers: Mapping[CallKey, Selectivity]
@@ -78,7 +80,19 @@ class StoredStatistics:
         """The same figures for a statement that runs, in the transaction of its cursor, with other answers."""
         found = copy(self)
         found.answers, found.duck = answers, replace(self.duck, cursor=cursor, in_transaction=True)
+        found._ratios = replace(self._ratios, duck=found.duck)
         return found
+
+    def foresee(self, keys: Collection[tuple[str, str]], texts: Collection[tuple[str, str]]) -> None:
+        """Find together what a statement needs of stored columns (table, column). keys: those that it compares; texts:
+        those that it asks about.
+        """
+        places = [*keys, *texts]
+        # What cannot be asked of one of them is said when that one is needed.
+        with suppress(duckdb.Error):
+            self.duck.tables(table for table, _ in places)
+            self.duck.columns(places)
+            self._ratios.foresee(place for place in texts if self.library.built(*place) is None)
 
     def rows(self, table: str) -> Count:
         """Rows of a table, exact; of a view as of a query."""
@@ -201,7 +215,7 @@ class StoredStatistics:
         found = self.duck.ask(summed(given.rows), sure=True)
         rows, texts, total, squares = map(float, found[0] if found else (0, 0, 0, 0))
         source = f"SELECT {VALUE}0 AS text FROM ({given.rows}) AS __covey_d"
-        ratio = self._ratio(source, arguments[0]) if texts else 1.0
+        ratio = self._ratios.of(source, arguments[0]) if texts else 1.0
         lengths = Lengths(texts, total / ratio, squares / ratio**2, exact=not texts)
         return Counted(Count(rows, exact=True), Count(texts, exact=True), (lengths,))
 
@@ -242,7 +256,7 @@ class StoredStatistics:
             known = slots >= 0
             tokens[known] = column.lengths[slots[known]]
         if not known.all():
-            tokens[~known] = sizes[~known] / self._ratio(source, argument)
+            tokens[~known] = sizes[~known] / self._ratios.of(source, argument)
         each = float(tokens.mean()) if len(tokens) else 0.0
         tokens = tokens[chosen]
         squares = float((tokens * tokens).sum())
@@ -275,7 +289,7 @@ class StoredStatistics:
             known = column.lengths.astype(np.float64)
             mean, square = float(known.mean()), float((known * known).mean())
             return Lengths(texts, texts * mean, texts * square, exact=False)
-        ratio = _BYTES_PER_TOKEN if argument.table is None else self._ratio("", argument)
+        ratio = self._ratios.of("", argument)
         mean = self._mean_bytes(argument, given, number) / ratio
         return Lengths(texts, texts * mean, texts * mean * mean * _SPREAD, exact=False)
 
@@ -291,25 +305,6 @@ class StoredStatistics:
             ("bytes", number, given.rows), sample, self.duck.outline(given.counted), finish=False
         )
         return _UNKNOWN_BYTES if found is None else found
-
-    def _ratio(self, source: str, argument: TextArgument) -> float:
-        """Bytes a token, by tokenizing a few of a column's texts, else of those that a query yields as `text`."""
-        table, column = argument.table, argument.column
-        if table is not None and column is not None and self.duck.table(table).whole:
-            source = f"SELECT {quoted(column)} AS text FROM {quoted(table)}"
-            tables = self.duck.table(table).tables
-            return self.duck.remember(("ratio", table, column), tables, lambda: self._sampled(source))
-        if source not in self._ratios:
-            self._ratios[source] = self._sampled(source) if source else _BYTES_PER_TOKEN
-        return self._ratios[source]
-
-    def _sampled(self, source: str) -> float:
-        text = "left(CAST(text AS VARCHAR), 500)"
-        sample = f"SELECT {text} FROM ({source}) AS __covey_s WHERE text IS NOT NULL LIMIT 8"
-        texts = [str(row[0]) for row in self.duck.ask(sample, sure=True) or ()]
-        _, ids = self.library.tokenizer.encode_batch(texts)
-        size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
-        return size / len(ids) if len(ids) else _BYTES_PER_TOKEN
 
     def _built(self, argument: TextArgument) -> TokenColumn | None:
         if argument.table is None or argument.column is None:

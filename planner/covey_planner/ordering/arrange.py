@@ -53,11 +53,16 @@ def arrange(
     """Order all blocks. tree: the whole statement. columns: of stored tables and views. cheapest: whether anchors
     that no option pins are chosen by cost. posed: gets the blocks that were ordered and are asked to their ends.
     """
-    if all(_one_way(block, cheapest) for block in logical.blocks):
+    if settled(logical, cheapest):
         return logical
     arranger = _Arranger(tree, profile, costing, cheapest, [] if posed is None else posed)
     sources = Sources(costing.statistics, Stored.of(columns))
     return arranger.anchored(Logical(tuple(arranger.block(block, sources) for block in logical.blocks)))
+
+
+def settled(logical: Logical, cheapest: bool = True) -> bool:
+    """Whether there is nothing to be ordered or chosen."""
+    return all(_one_way(block, cheapest) for block in logical.blocks)
 
 
 def _one_way(block: Block, cheapest: bool) -> bool:
