@@ -43,7 +43,6 @@ class Bench:
     def schedule(self) -> Chunk:
         chunk = self.scheduler.schedule()
         assert chunk is not None
-        self.scheduler.check()
         return chunk
 
     def settle(self, chunk: Chunk) -> None:
@@ -56,7 +55,6 @@ class Bench:
             self.figures[report.ticket] = report.figures
             if report.finished:
                 self.finished.append(report.ticket)
-        self.scheduler.check()
 
     def step(self) -> None:
         self.settle(self.schedule())

@@ -38,6 +38,11 @@ class Claim:
         self.kinds: list[Kind] = []
         self.sure = True
 
+    @property
+    def left(self) -> NDArray[np.bool_]:
+        """Whether each group, by its number, has a claim left."""
+        return self._fresh if self.counts is None else self.counts > 0
+
     def wants(self, groups: Ints) -> NDArray[np.bool_]:
         """Whether each group (-1: none) has a claim left."""
         left = self._fresh[groups] if self.counts is None else self.counts[groups] > 0
