@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlglot import exp
@@ -96,6 +96,14 @@ class Call:
         )
         anchors = sorted([*groups[0][1], *loose])
         return tuple(anchors), tuple(sorted(set(mentioned) - set(anchors)))
+
+    @property
+    def from_other_side(self) -> Call | None:
+        """The call with its partner as the anchor; None where its sides cannot be exchanged."""
+        anchors, partners = self.sides
+        names = sorted(name for number in partners for name in self.arguments[number].relations)
+        turned = replace(self, anchor=names[0]) if names else self
+        return turned if turned.sides == (partners, anchors) else None
 
     @property
     def is_join(self) -> bool:

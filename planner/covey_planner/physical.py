@@ -172,6 +172,14 @@ class Groups:
 
 
 @dataclass(frozen=True)
+class Prompts:
+    """The segments of a step's prompts: what all begin with, and how each question goes on."""
+
+    prefix: tuple[Segment, ...]
+    suffixes: tuple[tuple[Segment, ...], ...]
+
+
+@dataclass(frozen=True)
 class AskStep:
     """Put questions to every anchor (filter), or to pairs of anchors and partners (join).
 
@@ -183,6 +191,8 @@ class AskStep:
     the query that fills it.
     ordered: anchors come in the order in which they are wanted; of those up to any point, `enough` matches end it.
     groups: what else may end it, part by part.
+    other: the prompts from the other side, where no option pins the anchor and no early end goes by it. exchanged: the
+    other side is the anchor now; the keys in the answer tables are the partner's and then the anchor's.
     """
 
     prefix: tuple[Segment, ...]
@@ -198,6 +208,8 @@ class AskStep:
     ordered: bool = False
     each: int = 1
     groups: Groups | None = None
+    other: Prompts | None = None
+    exchanged: bool = False
 
 
 @dataclass(frozen=True)

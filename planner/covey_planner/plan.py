@@ -15,7 +15,8 @@ from sqlglot import exp
 
 from covey_planner.binding.bind import bind
 from covey_planner.binding.scope import Aside, Catalog, describe
-from covey_planner.cost.estimate import Encode, StepEstimate, estimate
+from covey_planner.cost.estimate import StepEstimate, estimate
+from covey_planner.cost.prompted import Encode
 from covey_planner.cost.roofline import Pricing
 from covey_planner.cost.statistics import Counting
 from covey_planner.cost.work import Work
@@ -29,13 +30,15 @@ from covey_planner.language.constants import select_in_values
 from covey_planner.language.explained import Explain
 from covey_planner.language.fragile import check_joins
 from covey_planner.language.multi import ask_each_label
+from covey_planner.language.outputs import forget_positions, name_outputs
 from covey_planner.language.parameters import infer_types, literals, parameter_keys, placeholder_scan
-from covey_planner.language.parse import Scan, Statement, describe_text, scan, site_number, token_position
+from covey_planner.language.parse import Scan, describe_text, scan, token_position
 from covey_planner.language.semi_joins import semi_joins_to_exists
 from covey_planner.language.surrounding import take_off
 from covey_planner.lowering.lower import lower
 from covey_planner.lowering.sampling import samples
 from covey_planner.optimize import optimize
+from covey_planner.ordering.anchors import Anchors
 from covey_planner.ordering.arrange import arrange, settled
 from covey_planner.ordering.costing import Costing
 from covey_planner.ordering.doubt import Doubt, Posed, doubt
@@ -81,7 +84,8 @@ class Planned:
     stored tables and views that an AI statement reads. parameters: keys in binding order (numbers from 0, or
     names), with their types; unbound: no values were given, so the plan serves only to describe. explain: how the
     plan is to be explained, None where it is to run; report: what there is to say then. samples: steps whose answers
-    are to be known first, as the order depends on what is in doubt.
+    are to be known first, as the order depends on what is in doubt. anchors: weighs the sides of steps once they
+    are counted, None where nothing is chosen by cost.
     """
 
     kind: Literal["ai", "plain"]
@@ -99,6 +103,7 @@ class Planned:
     report: Report | None = None
     samples: tuple[AskStep, ...] = ()
     doubt: Doubt = field(default_factory=Doubt)
+    anchors: Anchors | None = None
 
     @property
     def text(self) -> str:
@@ -186,10 +191,11 @@ def _plan(
             raise foreign.placed(error, statement) from None
     columns = _describe(catalog, described, scanned) if around.yields else ()
     if around.yields:
-        _name_outputs(statement, [name for name, _ in columns])
-    _forget_positions(statement.tree)
+        name_outputs(statement, [name for name, _ in columns])
+    forget_positions(statement.tree)
     trace = Trace()
     posed: list[Posed] = []
+    anchors: Anchors | None = None
     optimized = optimize(logical, RULES if options.optimize else NEEDED, trace if scanned.explain else None)
     counted = statistics is not None and options.encode is not None
     ordered = options.optimize and not settled(optimized, options.anchor == "cheapest")
@@ -201,6 +207,7 @@ def _plan(
         cheapest, stored = options.anchor == "cheapest", catalog.columns()
         given = optimized
         optimized = arrange(given, statement.tree, options.profile, costing, stored, cheapest, posed)
+        anchors = Anchors(costing) if cheapest else None
         if scanned.explain:
             trace.compare("ordering by cost", given, optimized)
     open_ = doubt(posed) if options.sampling and not unbound else Doubt()
@@ -248,6 +255,7 @@ def _plan(
         ),
         samples=sampled,
         doubt=open_,
+        anchors=anchors,
     )
 
 
@@ -275,39 +283,6 @@ def _describe(catalog: Catalog, described: str, scanned: Scan) -> tuple[tuple[st
         name = (found[1] or found[2]).lower() if found is not None else ""
         places = [token_position(token) for token in scanned.tokens if token.text.lower() == name]
         raise BindError(error.message, places[0] if places else None) from None
-
-
-def _name_outputs(statement: Statement, names: Sequence[str]) -> None:
-    """Give every computed output the name that DuckDB, or its own text, gives it."""
-    select: exp.Expr = statement.tree
-    while isinstance(select, exp.SetOperation | exp.Subquery):
-        select = select.this
-    if not isinstance(select, exp.Select):
-        return
-    items = select.expressions
-    stars = [at for at, item in enumerate(items) if item.is_star or item.find(exp.Columns) is not None]
-    for at, item in enumerate(items):
-        if isinstance(item, exp.Alias | exp.Column) or at in stars:
-            continue
-        if not stars or at < stars[0]:
-            name = names[at]
-        elif at > stars[-1]:
-            name = names[len(names) - (len(items) - at)]
-        else:
-            held = any(site_number(part) is not None for part in item.walk())
-            name = statement.names[at] if held and at < len(statement.names) else ""
-        if name:
-            items[at] = exp.alias_(item, name, quoted=True, copy=False)
-    select.set("expressions", items)
-
-
-def _forget_positions(tree: exp.Query) -> None:
-    """Drop what only messages need, so that copies are cheap; from here on a plan is made or the planner is
-    wrong.
-    """
-    for node in tree.walk():
-        if node.meta_get("line") is not None:
-            node._meta = None
 
 
 def _tables(tree: exp.Query, catalog: Catalog) -> tuple[str, ...]:

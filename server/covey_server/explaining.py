@@ -108,9 +108,10 @@ class _Analyzed:
         planned = self._planned if sampled is None or sampled.revised is None else sampled.revised
         report = planned.report
         assert report is not None, "an explained plan has a report"
+        steps = self._result.steps()
         report = replace(
-            report,
-            actuals=tuple(map(_actual, self._result.steps())),
+            report.ran([run.step for run in steps]),
+            actuals=tuple(map(_actual, steps)),
             rows=rows,
             seconds=time.perf_counter() - begun,
             sampling=None if sampled is None else self._sampling(sampled),
@@ -141,6 +142,7 @@ def _actual(run: StepRun) -> Actual:
         device_seconds=figures.device_seconds,
         seconds=run.seconds,
         questions=run.questions,
+        weighed=run.weighed,
     )
 
 

@@ -79,20 +79,23 @@ class Found:
 def write_answers(
     statements: Statements, step: AskStep, subjects: Subjects | None, found: Sequence[Found]
 ) -> None:
-    """Create the temporary answer table of each question: keys k0, k1, … and `answer`.
+    """Create the temporary answer table of each question: keys k0, k1, … and `answer`. The keys stand in the order in
+    which the plan has the sides, exchanged or not.
 
     A question keeps its true answers or all. Without subjects nobody was asked, and the tables are empty.
     """
     width = len(step.anchors.arguments) + (len(step.partners.arguments) if step.partners else 0)
     for index, question in enumerate(step.questions):
         schema = pa.schema([*((f"k{i}", KEY) for i in range(width)), ("answer", TYPES[question.kind])])
-        batches = _batches(schema, question.keep, subjects, found[index]) if subjects else iter(())
+        batches: Iterator[pa.RecordBatch] = iter(())
+        if subjects is not None:
+            batches = _batches(schema, question.keep, subjects, found[index], step.exchanged)
         with statements.registered("covey_new_answers", pa.RecordBatchReader.from_batches(schema, batches)):
             statements.run(f"CREATE TEMP TABLE {quoted(question.answers)} AS SELECT * FROM covey_new_answers")
 
 
 def _batches(
-    schema: pa.Schema, keep: Literal["true", "all"], subjects: Subjects, found: Found
+    schema: pa.Schema, keep: Literal["true", "all"], subjects: Subjects, found: Found, exchanged: bool
 ) -> Iterator[pa.RecordBatch]:
     for start in range(0, len(found.states), BLOCK):
         block = found.states[start : start + BLOCK]
@@ -102,5 +105,6 @@ def _batches(
         items = start + chosen
         columns = subjects.anchors.keys.take(subjects.anchor_rows(items)).arrays()
         if subjects.partners is not None:
-            columns += subjects.partners.keys.take(subjects.partner_rows(items)).arrays()
+            theirs = subjects.partners.keys.take(subjects.partner_rows(items)).arrays()
+            columns = [*theirs, *columns] if exchanged else [*columns, *theirs]
         yield pa.record_batch([*columns, found.answers(items)], schema=schema)

@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 from covey_planner.cost.statistics import Selectivity
 from covey_planner.lowering.sampling import further_samples
-from covey_planner.physical import AskStep, CallKey, Domain, PhysicalPlan
+from covey_planner.physical import AskStep, CallKey
 from covey_planner.profiles import PromptProfile, load_profile
 from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
@@ -25,11 +25,10 @@ from covey_storage.tokenizer import Tokenizer
 
 from covey_engine.operators.answers import Found, write_answers
 from covey_engine.operators.asking import Asking, Ledger, Observer
-from covey_engine.operators.domains import Keys, Side, read_keys, resolve
 from covey_engine.operators.errors import RowFailed
-from covey_engine.operators.groups import Waves, read_groups
+from covey_engine.operators.exchanging import cheaper
+from covey_engine.operators.gathering import Gathering
 from covey_engine.operators.overflow import Overflow, Round, check_template, fit, fitting
-from covey_engine.operators.pairs import drop_idle_anchors, read_pairs
 from covey_engine.operators.readout import readout
 from covey_engine.operators.runs import StepRun
 from covey_engine.operators.sampled import Sampled, shares
@@ -42,6 +41,7 @@ from covey_engine.operators.watch import CancelWatch
 from covey_engine.prefill import api
 
 if TYPE_CHECKING:
+    from covey_planner.ordering.anchors import Anchors
     from covey_planner.plan import Planned
 
 CHANGED = pa.schema([("Count", pa.int64())])
@@ -144,13 +144,14 @@ class Executor:
         elif schema is None:
             schema = CHANGED
         answers = readout(self._profiles(planned.physical.profile), self._tokenizer)
+        scratch = Scratch(self._library, query_id)
         run = _Run(
             planned,
-            self._library,
             self._tokenizer,
             self._engine,
             statements,
-            Scratch(self._library, query_id),
+            scratch,
+            Gathering(statements, self._library, scratch),
             Asking(self._engine, query_id, answers, cancel, self._watch, ledger, observe, user),
             overflow,
             learn,
@@ -164,11 +165,11 @@ class _Run:
     """One plan with questions on its way."""
 
     planned: Planned
-    library: TokenLibrary
     tokenizer: Tokenizer
     engine: api.Engine
     statements: Statements
     scratch: Scratch
+    gathering: Gathering
     asking: Asking
     overflow: Overflow
     learn: Learn | None = None
@@ -177,25 +178,26 @@ class _Run:
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """All steps, then the residual's batches in the announced schema; cleans up however it ends."""
         with self.statements.snapshot(), self.scratch:
-            plan = self._after_samples()
+            planned = self._after_samples()
+            plan = planned.physical
             with self.statements.dropping(_tables(plan.steps)):
                 for step in plan.steps:
                     self.statements.check()
-                    self._step(step)
+                    self._step(step, planned.anchors)
                 # The cursor must be free again before tables are dropped and the transaction ends.
                 run = self.statements.write if self.planned.writes else self.statements.read
                 with closing(run(plan.residual)) as rows:
                     for batch in rows:
                         yield conform(batch, schema)
 
-    def _after_samples(self) -> PhysicalPlan:
+    def _after_samples(self) -> Planned:
         """The plan, revised where samples have shown another order to be so much cheaper that it matters.
 
         Not where texts are cut off: how much depends on the questions that are asked together.
         """
         samples, doubt, revise = self.planned.samples, self.planned.doubt, self.revise
         if not samples or revise is None or self.overflow == "truncate":
-            return self.planned.physical
+            return self.planned
         found: dict[CallKey, Selectivity] = {}
         asked: list[AskStep] = []
         while samples:
@@ -206,7 +208,7 @@ class _Run:
         verdict = doubt.verdict(found)
         revised = revise(found) if verdict.matters else None
         self.asking.ledger.sampled = Sampled(found, verdict, revised)
-        return self.planned.physical if revised is None else revised.physical
+        return self.planned if revised is None else revised
 
     def _ask_samples(self, samples: Sequence[AskStep]) -> dict[CallKey, Selectivity]:
         found: dict[CallKey, Selectivity] = {}
@@ -221,7 +223,7 @@ class _Run:
         run = self.asking.ledger.begin(step, sample=True)
         with run.timed():
             self._prepare(step)
-            subjects, _ = self._subjects(step)
+            subjects, _ = self.gathering.subjects(step)
             if subjects is None:
                 return {}
             template, limit = self._template(step)
@@ -232,18 +234,21 @@ class _Run:
             self.asking.known.add(step, subjects, found)
         return shares(step, subjects, found)
 
-    def _step(self, step: AskStep) -> None:
+    def _step(self, step: AskStep, anchors: Anchors | None) -> None:
         run = self.asking.ledger.begin(step)
         with run.timed():
             self._prepare(step)
-            self._ask(step, run)
+            self._ask(step, run, anchors)
 
     def _prepare(self, step: AskStep) -> None:
         for table, query in step.before:
             self.statements.run(f"CREATE TEMP TABLE {quoted(table)} AS {query}")
 
-    def _ask(self, step: AskStep, run: StepRun) -> None:
-        subjects, waves = self._subjects(step)
+    def _ask(self, step: AskStep, run: StepRun, anchors: Anchors | None) -> None:
+        subjects, waves = self.gathering.subjects(step)
+        # How much is cut off from a text depends on the prompt.
+        if anchors is not None and subjects is not None and self.overflow != "truncate":
+            step, subjects = cheaper(step, subjects, anchors, self.asking.known, run)
         run.meet(subjects)
         if subjects is None:
             if waves is not None:
@@ -286,43 +291,6 @@ class _Run:
                 self.learn(question.key, asked, true)
             for label, times in each.chosen().items():
                 self.learn(replace(question.key, label=label), asked, times)
-
-    def _subjects(self, step: AskStep) -> tuple[Subjects | None, Waves | None]:
-        """Who is asked, in which groups; None where nobody is: then no text is tokenized either."""
-        anchors = read_keys(self.statements, step.anchors)
-        if step.groups is None:
-            return self._all_subjects(step, anchors), None
-        partners = None if step.partners is None else read_keys(self.statements, step.partners)
-        members, anchors, met = read_groups(self.statements, step, anchors, partners)
-        subjects = None
-        if len(anchors) and partners is None:
-            subjects = Subjects(self._resolve(step.anchors, anchors))
-        elif len(anchors) and partners is not None and len(partners):
-            assert step.partners is not None
-            sides = self._resolve(step.anchors, anchors), self._resolve(step.partners, partners)
-            subjects = Subjects(*sides, met)
-        if subjects is None:
-            members = members.without_units()
-        units = 0 if subjects is None else len(anchors) if members.anchors else subjects.items
-        return subjects, Waves(step.groups, members, units, step.ordered)
-
-    def _all_subjects(self, step: AskStep, anchors: Keys) -> Subjects | None:
-        if step.partners is None:
-            return Subjects(self._resolve(step.anchors, anchors)) if len(anchors) else None
-        partners = read_keys(self.statements, step.partners) if len(anchors) else None
-        if not partners:
-            return None
-        met = None
-        if step.pairs is not None:
-            anchors, met = drop_idle_anchors(
-                anchors, read_pairs(self.statements, step.pairs, anchors, partners)
-            )
-            if not len(anchors):
-                return None
-        return Subjects(self._resolve(step.anchors, anchors), self._resolve(step.partners, partners), met)
-
-    def _resolve(self, domain: Domain, keys: Keys) -> Side:
-        return resolve(self.statements, self.library, self.scratch, domain, keys)
 
     def _describe(self, subjects: Subjects, item: int) -> str:
         return describe_item(self.statements, subjects, item)

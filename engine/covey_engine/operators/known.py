@@ -56,6 +56,12 @@ class Known:
             kept = _Answers(anchors[good], theirs, answers.states[good], values)
             self._found[_prompt(step, question)] = kept
 
+    def part(self, step: AskStep, items: int) -> float:
+        """The part of a step's items of which something may be known, at most."""
+        found = (self._found.get(_prompt(step, question)) for question in step.questions)
+        most = max((len(answers.states) for answers in found if answers is not None), default=0)
+        return min(1.0, most / items) if items else 0.0
+
     def put_last(self, step: AskStep, subjects: Subjects) -> Subjects:
         """Where every pair is asked, the anchors of which something is known behind the others."""
         if subjects.partners is None or subjects.pairs is not None or not self._concerns(step):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+from covey_planner.ordering.anchors import Weighed
 from covey_planner.physical import AskStep
 
 from covey_engine.operators.answers import NOT_ASKED, TRUE, Found
@@ -19,11 +20,13 @@ from covey_engine.prefill import api
 class StepRun:
     """One step's part of a query; readable from any thread, final once the query has ended.
 
+    step: as it runs, its sides exchanged or not; weighed: what it costs from either side, where that was open.
     anchors, partners, items: who could be asked (partners: None for a filter). questions: of each, of how many items
     there is an answer, and how many are true. seconds: from the step's first statement to its last answer.
     """
 
     step: AskStep
+    weighed: Weighed | None = None
     anchors: int = 0
     partners: int | None = None
     items: int = 0

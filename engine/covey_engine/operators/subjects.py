@@ -55,6 +55,16 @@ class Subjects:
             self, anchors=self.anchors.take(distinct), pairs=pairs(counts, self.partner_rows(items))
         )
 
+    def exchanged(self) -> Subjects:
+        """The same pairs with the partners as the anchors, those that are in none left out."""
+        assert self.partners is not None
+        if self.pairs is None:
+            return Subjects(self.partners, self.anchors)
+        counts = np.bincount(self.pairs.indices, minlength=len(self.partners))
+        busy, order = np.flatnonzero(counts), np.argsort(self.pairs.indices, kind="stable")
+        met = pairs(counts[busy], self._anchor_of_pair[order])
+        return Subjects(self.partners.take(busy), self.anchors, met)
+
     @cached_property
     def _anchor_of_pair(self) -> NDArray[np.int32]:
         assert self.pairs is not None

@@ -8,11 +8,11 @@ anything is answered, and multiplied by the odds of the answers they depend on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from covey_planner.cost.prompted import Encode, Prompted
 from covey_planner.cost.reach import any_of, ended, reach
-from covey_planner.cost.segments import ITEM, Node, Side, Tree
+from covey_planner.cost.segments import Side
 from covey_planner.cost.statistics import Counted, Counting, Selectivity
 from covey_planner.cost.work import Work
 from covey_planner.physical import (
@@ -23,12 +23,7 @@ from covey_planner.physical import (
     Odds,
     PhysicalPlan,
     Question,
-    Segment,
-    Text,
 )
-
-Encode = Callable[[str, bool], Sequence[int]]
-"""The tokens of a fixed text; whether special tokens are recognized in it."""
 
 _UNKNOWN = 0.5
 """The share of rows left by a condition of which nothing is known."""
@@ -80,18 +75,17 @@ def estimate(
     plan: PhysicalPlan, statistics: Counting, encode: Encode, chunk_tokens: int
 ) -> tuple[StepEstimate, ...]:
     """Each step's estimate. The plan has been lowered with what estimates need. chunk_tokens: of a forward pass."""
-    estimator = _Estimator(statistics, encode, chunk_tokens)
+    estimator = _Estimator(statistics, Prompted(encode), chunk_tokens)
     return tuple(map(estimator.step, plan.steps))
 
 
 @dataclass
 class _Estimator:
     statistics: Counting
-    encode: Encode
+    prompted: Prompted
     chunk_tokens: int
     asked: dict[str, float] = field(default_factory=dict)
     steps: dict[CallKey, StepEstimate] = field(default_factory=dict)
-    texts: dict[tuple[str, bool], tuple[int, ...]] = field(default_factory=dict)
 
     def step(self, step: AskStep) -> StepEstimate:
         anchors = self._side(step.anchors)
@@ -106,10 +100,7 @@ class _Estimator:
         shares, match = reach(step.questions, likely)
         items, anchors_asked = ended(step, items, anchors.count, match)
         exact = exact and step.enough is None and not step.exists and step.groups is None
-        tree = Tree(anchors, partners, items, anchors_asked)
-        for question, share in zip(step.questions, shares, strict=True):
-            if question.kind != "count":
-                self._add(tree, step.prefix, question, share)
+        tree = self.prompted.tree(step, (anchors, partners), items, anchors_asked, shares)
         lengths = [*anchors.lengths, *(partners.lengths if partners is not None else ())]
         found = StepEstimate(
             anchors=anchors_asked,
@@ -199,30 +190,3 @@ class _Estimator:
         if question.kind != "boolean" or question.key is None:
             return None
         return self.statistics.selectivity(question.key, question.hint)
-
-    def _add(self, tree: Tree, prefix: Sequence[Segment], question: Question, share: float) -> None:
-        """Add a question's prompts to the tree of segments."""
-        path: tuple[Segment, ...] = ()
-        before = 0.0
-        for segment in (*prefix, *question.suffix):
-            if segment == Text(""):
-                continue
-            path = (*path, segment)
-            size = len(self._tokens(segment.text, True)) if isinstance(segment, Text) else 0
-            before += tree.extend(path, before, size, share)
-        ends: dict[tuple[int, ...], int] = {(): 0}
-        if question.labels:
-            end = self._tokens(question.end, True)
-            labels = [self._tokens(text, False) + end for _, text in question.labels]
-            ends |= {label[:n]: n for label in labels for n in range(1, len(label))}
-        for beginning, depth in ends.items():
-            if depth:
-                label = Text(f"label {beginning}")
-                tree.add((*path, label), Node(tree.items * share, 1.0, 1.0, before + depth - 1, ITEM))
-            tree.answered(share, before + depth)
-
-    def _tokens(self, text: str, special: bool) -> tuple[int, ...]:
-        known = self.texts.get((text, special))
-        if known is None:
-            known = self.texts[text, special] = tuple(self.encode(text, special))
-        return known

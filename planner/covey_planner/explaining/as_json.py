@@ -84,6 +84,8 @@ def _step(report: Report, at: int) -> dict[str, object]:
         did = report.actuals[at]
         sides = {"anchors": did.anchors, "partners": did.partners}
         found["actual"] = {**sides, **asdict(happened(did, report.pricing)), "wall_seconds": did.seconds}
+        found["anchor_exchanged"] = step.exchanged
+        found["anchor_weighed"] = None if did.weighed is None else asdict(did.weighed)
     if report.explain.verbose:
         domains = {"anchors": step.anchors, "partners": step.partners}
         found["sql"] = {side: domain.sql for side, domain in domains.items() if domain is not None}

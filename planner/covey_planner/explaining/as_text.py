@@ -16,6 +16,7 @@ from covey_planner.explaining.report import (
     happened,
     together,
 )
+from covey_planner.ordering.anchors import Weighed
 from covey_planner.ordering.doubt import PAIRS, TEXTS
 from covey_planner.physical import AnchorText, AskStep, Domain, PartnerText, Question, Segment, Text
 
@@ -88,14 +89,27 @@ def _tree(report: Report) -> Iterator[_Row]:
         yield _Row(f"{space}└ {step_name(number, step)}", _cells(expected[at]) if expected else ())
         if actual:
             yield _Row(f"{space}    actual", _cells(actual[at]))
-        if step.chosen:
-            yield _Row(f"{space}    anchor: chosen by cost")
+        weighed = report.actuals[at].weighed if actual else None
+        if step.chosen or weighed is not None:
+            yield _anchor(f"{space}    anchor: chosen by cost", weighed)
         for ending in _endings(step):
             yield _Row(f"{space}    until: {ending}")
         for index, question in enumerate(step.questions):
             yield from _asked(report, at, index, f"{space}    {question.call}")
     if report.sampling is not None:
         yield from _sampled(report, report.sampling, "  " * len(steps))
+
+
+def _anchor(name: str, weighed: Weighed | None) -> _Row:
+    """How the anchor was chosen. weighed: what the step costs from either side, where that was found out."""
+    if weighed is None:
+        return _Row(name)
+    planned, other = weighed.planned, weighed.other
+    if weighed.exchanged:
+        saved = (planned - other) / planned
+        return _Row(name, (f"once both sides were counted: {saved:.1%} less than from the planned one",))
+    more = f": {(other - planned) / planned:.1%} more from the other" if planned else ""
+    return _Row(name, (f"kept once both sides were counted{more}",))
 
 
 def _sampled(report: Report, sampling: Sampling, space: str) -> Iterator[_Row]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from covey_planner.cost.estimate import StepEstimate
 from covey_planner.cost.roofline import Pricing
 from covey_planner.cost.statistics import Selectivity
 from covey_planner.cost.work import Work
 from covey_planner.language.explained import Explain
+from covey_planner.ordering.anchors import Weighed
 from covey_planner.ordering.doubt import Verdict
 from covey_planner.physical import AskStep, CallKey, PhysicalPlan
 
@@ -18,7 +19,7 @@ from covey_planner.physical import AskStep, CallKey, PhysicalPlan
 class Actual:
     """What a step did. items: anchors of a filter, pairs of a join; device_seconds: time of the model's passes;
     seconds: from its first statement to its last answer; questions: of each, how many items were asked and how many
-    of the answers were true.
+    of the answers were true; weighed: what it costs from either side, where that was open until both were counted.
     """
 
     anchors: int
@@ -31,6 +32,7 @@ class Actual:
     device_seconds: float
     seconds: float
     questions: tuple[tuple[int, int], ...]
+    weighed: Weighed | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,16 @@ class Report:
     rows: int | None = None
     seconds: float | None = None
     sampling: Sampling | None = None
+
+    def ran(self, steps: Sequence[AskStep]) -> Report:
+        """The plan with its steps as they ran; where sides were exchanged, their estimates go with them."""
+        estimates = tuple(
+            replace(found, anchors=found.partners, partners=found.anchors)
+            if step.exchanged and found.partners is not None
+            else found
+            for step, found in zip(steps, self.estimates, strict=False)
+        )
+        return replace(self, plan=replace(self.plan, steps=tuple(steps)), estimates=estimates)
 
 
 @dataclass(frozen=True)

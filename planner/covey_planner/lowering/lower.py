@@ -71,7 +71,7 @@ def lower(
     for block in logical.blocks:
         lowering.block(block, None)
     residual = lowering.rewrites.sql(written or tree) if late is None else lowering.below_limit(late, names)
-    return PhysicalPlan(tuple(lowering.steps.done), residual, profile.name)
+    return PhysicalPlan(lowering.steps.finished(), residual, profile.name)
 
 
 class Lowering:

@@ -18,7 +18,7 @@ from covey_planner.lowering.domains import Rows, domain, domain_of, pairs, pairs
 from covey_planner.lowering.ending import Ending
 from covey_planner.lowering.grouping import Ends, ends
 from covey_planner.lowering.residual import Answers
-from covey_planner.physical import MATCH, AskStep, Domain, Given, Question
+from covey_planner.physical import MATCH, AskStep, Domain, Given, Prompts, Question
 from covey_planner.profiles import PromptProfile
 from covey_planner.prompts import Prompt, filter_prompt, for_labels, join_prompt, spoken_labels
 
@@ -34,6 +34,7 @@ class Steps:
         self._profile = profile
         self._uses = Counter(_question(call) for call in calls)
         self._answered: dict[object, tuple[str, ...]] = {}
+        self._asked: list[frozenset[object]] = []
         self._tables = 0
 
     def program(
@@ -62,7 +63,7 @@ class Steps:
             keep_all = polarity[call.identity] != {True} or self._comes_again(call)
             questions.append(self._question(call, table, keep_all, decision))
             tables[call.identity] = (*tables.get(call.identity, ()), table)
-        self._emit(rows, first, questions, prior, ending)
+        self._emit(rows, [decision.call for decision in decisions], questions, prior, ending)
         found: dict[object, Answers] = {}
         for decision in decisions:
             call = decision.call
@@ -108,17 +109,26 @@ class Steps:
             linked = pairs_of(query(values(both)), len(anchors), len(partners), with_)
             known = None if given is None else given(both)
             step = replace(step, partners=side(partners), pairs=linked, pairs_given=known)
-        self.done.append(step)
+        self._add(step, [call])
         return Answers(call, (table,), keys_of(call), True)
+
+    def finished(self) -> tuple[AskStep, ...]:
+        """All steps. What several of them ask is asked from one side, so that it has one answer."""
+        times = Counter(identity for asked in self._asked for identity in asked)
+        return tuple(
+            step if all(times[identity] == 1 for identity in asked) else replace(step, other=None)
+            for step, asked in zip(self.done, self._asked, strict=True)
+        )
 
     def _emit(
         self,
         rows: Rows,
-        call: Call,
+        calls: Sequence[Call],
         questions: Sequence[Question],
         prior: Sequence[str],
         ending: Ending | None,
     ) -> None:
+        call = calls[0]
         anchors, partners = _sides(call)
         met = pairs(anchors, partners, rows) if partners else None
         linked = met is not None and met.pairs is not None
@@ -143,7 +153,21 @@ class Steps:
         )
         if met is not None:
             step = replace(step, partners=met.partners, pairs=met.pairs, pairs_given=met.given)
+            if found == Ends() and all(each.chosen or each.anchor is None for each in calls):
+                step = replace(step, other=self._other(calls))
+        self._add(step, calls)
+
+    def _add(self, step: AskStep, calls: Iterable[Call]) -> None:
         self.done.append(step)
+        self._asked.append(frozenset(call.identity for call in calls))
+
+    def _other(self, calls: Sequence[Call]) -> Prompts | None:
+        """The prompts of a step from the other side; None where it has none."""
+        others = [other for call in calls if (other := call.from_other_side) is not None]
+        if len(others) < len(calls):
+            return None
+        prompts = list(map(self._prompt, others))
+        return Prompts(prompts[0].prefix, tuple(prompt.suffix for prompt in prompts))
 
     def _question(self, call: Call, table: str, keep_all: bool, decision: Decision | None = None) -> Question:
         on_true, on_false = (decision.on_true, decision.on_false) if decision is not None else (-1, -1)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from covey_planner.call import Call
-from covey_planner.cost.estimate import Encode
+from covey_planner.cost.prompted import Encode
 from covey_planner.cost.statistics import DEFAULT, CallKey, Selectivity, Statistics, call_key
 from covey_planner.cost.work import Work
 from covey_planner.lowering.steps import prompt_of

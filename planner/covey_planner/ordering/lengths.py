@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from covey_planner.cost.estimate import Encode
+from covey_planner.cost.prompted import Encode
 from covey_planner.ordering.problem import Prompt
 from covey_planner.physical import AnchorText, PartnerText, Text
 from covey_planner.prompts import Prompt as Segments
