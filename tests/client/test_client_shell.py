@@ -87,6 +87,16 @@ def test_explain_is_printed_as_it_is(uri: str, capsys: Printed) -> None:
     assert len(shown.splitlines()) > 3
 
 
+def test_a_plan_as_json_is_printed_in_full(uri: str, capsys: Printed) -> None:
+    statement = "EXPLAIN (FORMAT substrait_json) SELECT id FROM tickets WHERE AI_FILTER('Angry?', body)"
+    assert cli.main(["sql", statement, "--uri", uri]) == 0
+    plan, figures = capsys.readouterr().out.rstrip().rsplit("\n", 1)
+    assert "relations" in json.loads(plan)
+    assert figures.startswith("1 row, ")
+    assert cli.main(["sql", "SELECT 'all of it' AS plan", "--uri", uri]) == 0
+    assert capsys.readouterr().out.split()[0] == "plan"
+
+
 def test_status_lists_statements_but_not_its_own(uri: str, capsys: Printed) -> None:
     assert cli.main(["sql", "SELECT 'seen by status'", "--uri", uri]) == 0
     capsys.readouterr()
@@ -110,14 +120,33 @@ def test_shell_runs_a_script(uri: str, capsys: Printed, monkeypatch: pytest.Monk
     assert printed.err.startswith("error: ")
 
 
+def test_a_script_may_hold_commands(uri: str, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "\\timing\nSELECT '\n\\q' AS text;\n  \\d products\nSELECT 4 AS four;\n\\q\nSELECT 5 AS five"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(script))
+    assert cli.main(["shell", "--uri", uri]) == 0
+    shown = capsys.readouterr().out.split()
+    assert {"off.", "text", "\\q", "category", "four"} <= set(shown)
+    assert "five" not in shown
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT x;\n\\d\nSELECT 5 AS five"))
+    assert cli.main(["shell", "--uri", uri]) == 1
+    assert not capsys.readouterr().out
+
+
 def test_shell_commands(uri: str, connection: covey.Connection, capsys: Printed) -> None:
     shell = Shell(connection, uri)
     assert shell.handle("\\d")
     assert {"tickets", "products", "defects"} <= set(capsys.readouterr().out.split())
     assert shell.handle("\\d Products;")
     assert {"category", "VARCHAR", "id", "BIGINT"} <= set(capsys.readouterr().out.split())
+    for other in ('"products"', "main.products", "PRODUCTS"):
+        assert shell.handle(f"\\d {other}")
+        assert {"category", "VARCHAR"} <= set(capsys.readouterr().out.split())
+    assert shell.handle("\\d covey_queries")
+    assert {"fresh_tokens", "BIGINT"} <= set(capsys.readouterr().out.split())
     assert shell.handle("\\d nowhere")
-    assert "no table nowhere" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "nowhere does not exist" in printed.err
+    assert not printed.out
     assert shell.handle("\\timing")
     capsys.readouterr()
     assert shell.handle("SELECT 1;")

@@ -105,6 +105,7 @@ def test_enter_sends_what_is_complete(text: str, complete: bool) -> None:
             "UNKNOWN: [FlightSQL] worker ended\nrestarting (Unavailable; DoGet: endpoint 0: [])",
             "worker ended restarting",
         ),
+        ("[FlightSQL] Conversion Error: no INT32 (InvalidArgument; DoGet)", "Conversion Error: no INT32"),
         ("plain words (kept)", "plain words (kept)"),
         ("", "RuntimeError"),
     ],

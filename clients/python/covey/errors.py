@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-# The driver says `INVALID_ARGUMENT: [FlightSQL] what the server said (InvalidArgument; ExecuteQuery)`.
-BEFORE = re.compile(r"^[A-Z_]+: (\[FlightSQL\] )?")
+# The driver says `INVALID_ARGUMENT: [FlightSQL] what the server said (InvalidArgument; ExecuteQuery)`, and of what
+# fails while rows arrive only the latter part.
+BEFORE = re.compile(r"^(?:[A-Z_]+: )?(?:\[FlightSQL\] )?")
 CODES = """
     Canceled Unknown InvalidArgument DeadlineExceeded NotFound AlreadyExists PermissionDenied
     ResourceExhausted FailedPrecondition Aborted OutOfRange Unimplemented Internal Unavailable DataLoss

@@ -12,6 +12,7 @@ from covey.connection import Connection, Cursor
 from covey.output import Format, Rows, make_console, print_table, write_arrow, write_csv, write_json
 
 EXPLAINED = ["explain_key", "explain_value"]  # the columns of EXPLAIN: one text of many lines
+PLAN = pyarrow.schema([("plan", pyarrow.string())])
 
 _LOOK_UP_SECONDS = 0.2
 
@@ -25,8 +26,8 @@ def print_result(connection: Connection, statement: str, form: Format = "table",
         cursor.execute(statement)
         rows = arriving(cursor)
         match form:
-            case "table" if rows.schema.names == EXPLAINED:
-                print("\n".join(str(text) for _, text in rows))
+            case "table" if rows.schema.names == EXPLAINED or is_plan(statement, rows.schema):
+                print("\n".join(str(row[-1]) for row in rows))
             case "table":
                 print_table(rows, make_console())
             case "csv":
@@ -39,6 +40,11 @@ def print_result(connection: Connection, statement: str, form: Format = "table",
     run = connection.last_run() if timing else None
     if run is not None:
         print(run.line(), file=sys.stdout if form == "table" else sys.stderr)
+
+
+def is_plan(statement: str, schema: pyarrow.Schema) -> bool:
+    """Say whether a result is what EXPLAIN (FORMAT substrait_json) writes: one text, which no table has room for."""
+    return schema == PLAN and statement.lstrip()[:7].upper() == "EXPLAIN"
 
 
 def arriving(cursor: Cursor) -> Rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -33,9 +33,7 @@ TABLES = """\
 SELECT table_name AS name, CASE table_type WHEN 'VIEW' THEN 'view' ELSE 'table' END AS kind
 FROM information_schema.tables ORDER BY table_name"""
 
-COLUMNS = """\
-SELECT column_name AS "column", data_type AS type
-FROM information_schema.columns WHERE lower(table_name) = lower(?) ORDER BY ordinal_position"""
+COLUMNS = 'SELECT column_name AS "column", column_type AS type FROM (DESCRIBE {})'
 
 NAMES = """\
 SELECT table_name FROM information_schema.columns
@@ -54,7 +52,7 @@ class Shell:
     def run(self) -> int:
         """Read and run until \\q or the end of input; input that is no terminal is a script."""
         if not sys.stdin.isatty():
-            return self.run_script(sys.stdin.read())
+            return self.run_script(sys.stdin)
         print(f"Connected to {self.uri}. \\? for help, \\q to leave.")
         self.read_names()
         session = make_session(lambda: self.names, open_history())
@@ -68,12 +66,26 @@ class Shell:
             if not self.handle(text):
                 return 0
 
-    def run_script(self, text: str) -> int:
-        """Run every statement of a text; the first that fails ends it."""
-        for statement in all_statements(text):
-            if not self.attempt(self.send, statement):
+    def run_script(self, lines: Iterable[str]) -> int:
+        """Run every statement and command of a text; the first that fails ends it, and so does \\q.
+
+        A command is a line of its own that begins with a backslash, outside of any statement.
+        """
+        text = ""
+        for line in lines:
+            if not (line.lstrip().startswith("\\") and is_blank(split_statements(text)[1])):
+                text += line
+            elif not self.run_all(text):
                 return 1
-        return 0
+            elif not self.handle(line):
+                return 0
+            else:
+                text = ""
+        return 0 if self.run_all(text) else 1
+
+    def run_all(self, text: str) -> bool:
+        """Run the statements of a text until one fails; whether none did."""
+        return all(self.attempt(self.send, statement) for statement in all_statements(text))
 
     def handle(self, text: str) -> bool:
         """Run a command or the statements of a text; False once the shell is to be left."""
@@ -86,14 +98,12 @@ class Shell:
             case "\\timing":
                 self.timing = not self.timing
                 print(f"Figures are {'on' if self.timing else 'off'}.")
-            case "\\d":
+            case "\\d" | "\\dt":
                 self.attempt(self.describe, argument.strip())
             case _ if command.startswith("\\"):
                 print(f"no command {command}; \\? lists them")
             case _:
-                for statement in all_statements(text):
-                    if not self.attempt(self.send, statement):
-                        break
+                self.run_all(text)
         return True
 
     def attempt(self, action: Callable[[str], None], argument: str) -> bool:
@@ -117,16 +127,19 @@ class Shell:
     def describe(self, name: str) -> None:
         """Print the tables, or one table's columns."""
         with self.connection.own_cursor() as cursor:
-            cursor.execute(COLUMNS if name else TABLES, (name,) if name else None)
-            shown = print_table(arriving(cursor), make_console())
-        if name and not shown:
-            print(f"no table {name}")
+            cursor.execute(COLUMNS.format(identifier(name)) if name else TABLES)
+            print_table(arriving(cursor), make_console())
 
     def read_names(self) -> None:
         """Learn the names of tables and columns; without them the shell works all the same."""
         with self.connection.own_cursor() as cursor:
             cursor.execute(NAMES)
             self.names = sorted(str(row[0]) for row in cursor.fetchall())
+
+
+def identifier(name: str) -> str:
+    """Return a table's name as SQL has it: one that is quoted or has a schema is taken as it is."""
+    return name if '"' in name or "." in name else f'"{name}"'
 
 
 def make_session(names: Callable[[], Sequence[str]], history: History) -> PromptSession[str]:
