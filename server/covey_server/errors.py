@@ -57,6 +57,10 @@ class ShuttingDown(ServerError):
     """The server is going down."""
 
 
+class NoRoom(ServerError):
+    """A disk is full, or cannot be written to; the message names the place."""
+
+
 class DatabaseLost(ServerError):
     """DuckDB has given up the database while the statement ran, which may be run again."""
 
@@ -75,6 +79,7 @@ CODES: tuple[tuple[type[BaseException], StatusCode], ...] = (
     (TransactionAborted, StatusCode.ABORTED),
     (Stopped, StatusCode.CANCELLED),
     (ShuttingDown, StatusCode.UNAVAILABLE),
+    (NoRoom, StatusCode.RESOURCE_EXHAUSTED),
     (DatabaseLost, StatusCode.UNAVAILABLE),
     (DatabaseBroken, StatusCode.INTERNAL),
     (planner.PlanError, StatusCode.INVALID_ARGUMENT),
@@ -120,6 +125,12 @@ _BY_FIRST_WORDS: tuple[tuple[str, StatusCode], ...] = (
     ("Mismatch Type", StatusCode.INVALID_ARGUMENT),
 )
 
+_NO_ROOM = ("No space left on device", "Disk quota exceeded", "File too large")
+"""What the system says of a write that has no room, in the errors of DuckDB and of the storage."""
+
+_WRITING = ("IO Error", "TransactionContext Error", "FATAL Error")
+"""How DuckDB's errors begin that may be of a write, and quote no values."""
+
 _LARGE = "maximum total string size for regular string buffers"
 _TOO_LARGE = (
     "128 neighbouring rows of the result hold more than 2 GiB of text, which no Arrow batch can: "
@@ -134,7 +145,8 @@ _LOOKED_AT = 1 << 16
 
 _PATH = re.compile(r"(?<![\w/.:])/(?:[\w.@+-]+/)+([\w.@+-]+)")
 _TRACE = re.compile(
-    r"\n+Stack Trace:.*|\n+This error signals an assertion failure within DuckDB.*", re.DOTALL
+    r"\n+Stack Trace:.*|\n+Possible solutions:.*|\n+This error signals an assertion failure within DuckDB.*",
+    re.DOTALL,
 )
 _EXCERPT = re.compile(r"\n+LINE (\d+):[^\n]*(?:\n[ ^~]*)?")
 
@@ -155,6 +167,10 @@ def status_of(error: BaseException) -> Status:
 
 def _status(error: BaseException) -> Status:
     text = str(error)
+    if any(said in text for said in _NO_ROOM) and (
+        text.startswith(_WRITING) or isinstance(error, storage.StorageError)
+    ):
+        return Status(StatusCode.RESOURCE_EXHAUSTED, one_line(text))
     if isinstance(error, duckdb.Error | OSError | operators.StatementFailed):
         for words, code in _BY_FIRST_WORDS:
             if text.startswith(f"{words} Error"):

@@ -9,11 +9,12 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import IO
 
 import pyarrow as pa
 
-from covey_server.errors import BadRequest
+from covey_server.errors import BadRequest, NoRoom
 
 _IN_MEMORY = 32 << 20
 """A spool up to this many bytes stays in memory."""
@@ -62,7 +63,8 @@ class Rows:
     def spool(self) -> int:
         """Read the rest from the source, let go of it, and keep the rows here; their number.
 
-        A failure of the source is kept too: it is raised after the rows that came before it.
+        A failure of the source is kept too: it is raised after the rows that came before it. Where they cannot be kept,
+        there are none, and NoRoom is raised in their place.
         """
         with self._lock:
             if self._closed or self._spool is not None:
@@ -70,21 +72,43 @@ class Rows:
             # Closed in close(): the spool lives as long as the rows.
             self._spool = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, prefix="covey-spool-")  # noqa: SIM115
             rows = 0
-            with pa.ipc.new_stream(pa.PythonFile(self._spool, "w"), self.schema) as writer:
-                try:
-                    for batch in self._batches:
-                        if self._given_up:
-                            break
-                        if self._spool.tell() > _SPOOL_BYTES:
-                            raise BadRequest(_TOO_LARGE)
-                        writer.write_batch(batch)
-                        rows += batch.num_rows
-                except Exception as error:
-                    self._failure = error
+            try:
+                rows = self._fill(self._spool)
+                self._batches = iter(pa.ipc.open_stream(pa.PythonFile(self._spool, "r")))
+            except OSError as error:
+                # What is kept in memory is written to the disk as it grows, or not before it is read.
+                self._batches = iter(())
+                self._failure = NoRoom(
+                    "the rest of the result was dropped, as it cannot be kept while other statements run: "
+                    f"{tempfile.gettempdir()}: {error.strerror or error}"
+                )
+                with suppress(OSError):
+                    self._spool.close()
             self._let_go()
-            self._spool.seek(0)
-            self._batches = iter(pa.ipc.open_stream(pa.PythonFile(self._spool, "r")))
             return rows
+
+    def _fill(self, spool: IO[bytes]) -> int:
+        """Write the rest of the rows into the spool, and go back to its beginning; their number. Raises OSError."""
+        rows = 0
+        with pa.ipc.new_stream(pa.PythonFile(spool, "w"), self.schema) as writer:
+            for batch in self._rest():
+                if spool.tell() > _SPOOL_BYTES:
+                    self._failure = BadRequest(_TOO_LARGE)
+                    break
+                writer.write_batch(batch)
+                rows += batch.num_rows
+        spool.seek(0)
+        return rows
+
+    def _rest(self) -> Iterator[pa.RecordBatch]:
+        """The batches that are left, as long as anybody wants them; what stops them is kept."""
+        try:
+            for batch in self._batches:
+                if self._given_up:
+                    return
+                yield batch
+        except Exception as error:
+            self._failure = error
 
     @property
     def failure(self) -> Exception | None:

@@ -189,6 +189,8 @@ def _configure(
         "memory_limit": memory_limit,
         "threads": threads,
         "temp_directory": None if spill is None else str(spill),
+        # By itself DuckDB takes for the limit what was free when it first spilled, and keeps to it when there is room.
+        "max_temp_directory_size": "1000000GiB",
     }
     for name, value in settings.items():
         if value is None:

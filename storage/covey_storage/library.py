@@ -133,6 +133,8 @@ class TokenLibrary:
             raise
         except duckdb.Error as error:
             raise _explained(error, table, column) from None
+        except StorageError as error:
+            raise type(error)(f"cannot keep the tokens of {table}.{column}: {error}") from None
         finally:
             if cursor is None:
                 own.close()
@@ -186,10 +188,7 @@ class TokenLibrary:
         with self._lock:
             store = self._stores.get(folder)
             if store is None:
-                try:
-                    store = self._stores[folder] = self._open(folder)
-                except OSError as error:
-                    raise StorageError(f"cannot use the folder {folder}: {error.strerror or error}") from None
+                store = self._stores[folder] = self._open(folder)
             return store
 
     def _open(self, folder: Path) -> _Store:

@@ -71,12 +71,17 @@ def write(folder: Path, file: SlotFile, table: pa.Table, replaced: Iterable[Path
     """Write a file, then remove those it replaces. durable: what is written survives a power cut."""
     path = file.path(folder)
     part = path.with_suffix(_PART)
-    with part.open("wb") as out:
-        with pa.ipc.new_file(out, table.schema) as writer:
-            writer.write_table(table.combine_chunks())
-        out.flush()
-        if durable:
-            os.fsync(out.fileno())
+    try:
+        with part.open("wb") as out:
+            with pa.ipc.new_file(out, table.schema) as writer:
+                writer.write_table(table.combine_chunks())
+            out.flush()
+            if durable:
+                os.fsync(out.fileno())
+    except OSError:
+        # Where the disk is full, half a file takes what others need.
+        part.unlink(missing_ok=True)
+        raise
     part.replace(path)
     if durable:
         _sync_names(folder)

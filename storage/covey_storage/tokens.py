@@ -123,7 +123,7 @@ class TokenColumn:
 
 
 class TokenColumnWriter:
-    """Appends to a token column, whose folder it creates; one writer at a time.
+    """Appends to a token column, whose folder it creates; one writer at a time. Raises StorageError where it cannot.
 
     durable: wait until each file is on the disk; for columns that end with the process this can be left out.
     """
@@ -131,13 +131,16 @@ class TokenColumnWriter:
     def __init__(self, folder: str | Path, *, durable: bool = True) -> None:
         self.folder = Path(folder)
         self._durable = durable
-        self.folder.mkdir(parents=True, exist_ok=True)
-        slot_files.remove_parts(self.folder)
-        self._slots = len(TokenColumn(self.folder))
-        for file in slot_files.listing(self.folder, "index") + slot_files.listing(self.folder, "order"):
-            # An index may outlive its slots in a power cut; it must not meet the slots that come instead.
-            if file.stop > self._slots:
-                file.path(self.folder).unlink()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            slot_files.remove_parts(self.folder)
+            self._slots = len(TokenColumn(self.folder))
+            for file in slot_files.listing(self.folder, "index") + slot_files.listing(self.folder, "order"):
+                # An index may outlive its slots in a power cut; it must not meet the slots that come instead.
+                if file.stop > self._slots:
+                    file.path(self.folder).unlink()
+        except OSError as error:
+            raise StorageError(f"cannot use the folder {self.folder}: {error.strerror or error}") from None
 
     def append(self, keys: NDArray[np.void], offsets: NDArray[np.int64], ids: NDArray[np.int32]) -> None:
         """Add texts as the next slots: key V16 [n], offsets int64 [n + 1] into ids, int32.
