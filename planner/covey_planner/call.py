@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from covey_planner.errors import Position
 from covey_planner.language.render import render
-from covey_planner.physical import Kind
+from covey_planner.physical import Above, Kind
 from covey_planner.prompts import Template
 
 
@@ -40,7 +40,8 @@ class Call:
 
     kind: what its answer is; labels: those of which a label's is one, "" for a parameter without a value.
     selectivity: the share of true answers that an option says, 0 to 1; a hint, no part of the question. chosen: whether
-    the anchor was chosen by cost.
+    the anchor was chosen by cost. above, accepted: of a comparison of its answer, which probabilities or labels make it
+    true; the call then stands for the comparison, and is of kind "boolean" or "label".
     """
 
     site: int
@@ -53,11 +54,23 @@ class Call:
     labels: tuple[str, ...] = ()
     selectivity: float | None = None
     chosen: bool = False
+    above: Above | None = None
+    accepted: tuple[str, ...] | None = None
 
     @cached_property
     def identity(self) -> tuple[object, ...]:
         """Equal for two sites that ask the same question about the same expressions."""
-        return (self.template, self.arguments_identity, self.anchor, self.kind, self.labels)
+        return (self.template, self.arguments_identity, self.anchor, self.kind, self.labels, self.test)
+
+    @property
+    def test(self) -> object:
+        """What of its answer makes it true, where that is not the answer itself."""
+        return self.above, self.accepted
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether its answer is true or false."""
+        return self.kind == "boolean" or self.accepted is not None
 
     @cached_property
     def arguments_identity(self) -> tuple[str, ...]:

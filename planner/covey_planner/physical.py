@@ -47,6 +47,17 @@ Kind = Literal["boolean", "score", "label", "count"]
 
 
 @dataclass(frozen=True)
+class Above:
+    """Which probabilities of yes count as true: those above a bound, or (least) from it on."""
+
+    bound: float
+    least: bool = False
+
+    def __str__(self) -> str:
+        return f"{'>=' if self.least else '>'} {self.bound!r}"
+
+
+@dataclass(frozen=True)
 class TextArgument:
     """Where the texts of one argument come from.
 
@@ -67,7 +78,7 @@ class CallKey:
 
     question: its template with `{0}`, `{1}`, … for documents, of a label question with the labels. arguments: the
     stored columns as `table.column`, computed ones as SQL. label: one of the labels, where it counts as true that this
-    is the answer.
+    is the answer, of a yes/no question the bound above which it does.
     """
 
     question: str
@@ -134,6 +145,8 @@ class Question:
     stores only rows with a true answer (enough where NULL and false reject alike), "all" every row. on_true, on_false:
     index of the next question of the step, or -1, or MATCH; the questions of a step are all for labels or none is.
     labels: of kind "label", each with the text by which the model says it, and `end`, the text after any of them.
+    above: of kind "boolean", what is true instead of a yes that is more likely than a no; accepted: of kind "label",
+    the labels that count as true, where `answer` is BOOLEAN for that.
     key, hint: what its answers are known by, and the share of true ones that the user expects.
     """
 
@@ -148,6 +161,13 @@ class Question:
     end: str = ""
     key: CallKey | None = None
     hint: float | None = None
+    above: Above | None = None
+    accepted: tuple[str, ...] | None = None
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether its answers are true or false."""
+        return self.kind == "boolean" or self.accepted is not None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from covey_planner.explaining.as_text import write_text
 from covey_planner.explaining.report import Report, Sampling
 from covey_planner.explaining.trace import Trace
 from covey_planner.language import foreign
+from covey_planner.language.comparisons import ask_comparisons
 from covey_planner.language.constants import select_in_values
 from covey_planner.language.explained import Explain
 from covey_planner.language.fragile import check_joins
@@ -174,6 +175,8 @@ def _plan(
     )
     around = take_off(scanned, texts, options.dialect)
     statement = ask_each_label(around.statement)
+    if options.optimize:
+        statement = ask_comparisons(statement, options.dialect)
     select_in_values(statement)
     check_joins(statement.tree)
     if options.optimize:

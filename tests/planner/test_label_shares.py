@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from covey_planner.cost.statistics import Pinned, Selectivity, TokenCount
+from covey_planner.logical import Ask, Condition, Not
 from covey_planner.ordering import posing
 from covey_planner.ordering.labels import accepted, labelled
 from covey_planner.ordering.problem import Share
@@ -41,6 +42,17 @@ KNOWN = replace(
 )
 
 
+def true_labels(condition: Condition) -> tuple[str, ...]:
+    """The labels for which a condition is true."""
+    match condition:
+        case Ask(call):
+            return call.accepted or ()
+        case Not(Ask(call)):
+            return tuple(label for label in call.labels if label not in (call.accepted or ()))
+    call = labelled(condition)
+    return () if call is None else accepted(condition, call.labels)
+
+
 @pytest.fixture
 def share(catalog: MemoryCatalog, monkeypatch: pytest.MonkeyPatch):
     """The share of a condition, and the labels for which it is true."""
@@ -53,14 +65,13 @@ def share(catalog: MemoryCatalog, monkeypatch: pytest.MonkeyPatch):
             problem, units = pose(poser, block)
             condition = units[0].condition
             assert condition is not None
-            call = labelled(condition)
-            labels = () if call is None else accepted(condition, call.labels)
-            seen.append((problem.predicates[0].selectivity, labels))
+            seen.append((problem.predicates[0].selectivity, true_labels(condition)))
             return problem, units
 
         monkeypatch.setattr(posing.Poser, "pose", spy)
         options = PlanOptions(DOCUMENT_FIRST, dialect, encode=words)
-        plan(f"SELECT id FROM tickets WHERE {condition}", catalog, options, (), statistics)
+        sql = f"SELECT id FROM tickets WHERE {condition} AND AI_FILTER('Is it new?', note)"
+        plan(sql, catalog, options, (), statistics)
         return seen[0]
 
     return found

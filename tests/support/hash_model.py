@@ -115,7 +115,7 @@ class HashEngine(FakeEngine):
 
 class _HashRunning(FakeRunning):
     def value(self, path: Path, readout: api.YesNo) -> float:
-        return _read(path).margin + readout.zero_point
+        return _read(path).margin
 
     def scores(self, path: Path, readout: api.Labels) -> list[float]:
         asked = _read(path)

@@ -16,7 +16,7 @@ from covey_engine.operators.streaming import Statements, quoted
 from covey_engine.operators.subjects import Subjects
 
 NOT_ASKED, FALSE, TRUE, NULL = np.int8(0), np.int8(1), np.int8(2), np.int8(3)
-"""What is known of one question about one item; a score or a label that is known is TRUE."""
+"""What is known of one question about one item; a score or a label that is known as a value is TRUE."""
 
 TYPES: Mapping[Kind, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -34,20 +34,26 @@ class Found:
     """What is known of one question.
 
     states: int8 [items]; values: float64 [items], the probability of yes (score), the number of the label, or
-    the tokens (count); empty for a boolean.
+    the tokens (count); empty for a boolean. accepted: by label, whether it counts as true; None where the label itself
+    is the answer.
     """
 
     kind: Kind
     labels: tuple[str, ...]
     states: NDArray[np.int8]
     values: NDArray[np.float64]
+    accepted: NDArray[np.bool_] | None = None
 
     @staticmethod
     def of(question: Question, items: int) -> Found:
         """Nothing, yet."""
         labels = tuple(label for label, _ in question.labels)
         states = np.full(items, NOT_ASKED)
-        return Found(question.kind, labels, states, np.zeros(0 if question.kind == "boolean" else items))
+        accepted = None
+        if question.accepted is not None:
+            accepted = np.array([label in question.accepted for label in labels], np.bool_)
+        values = np.zeros(0 if question.kind == "boolean" else items)
+        return Found(question.kind, labels, states, values, accepted)
 
     @staticmethod
     def counted(question: Question, subjects: Subjects) -> Found:
@@ -57,7 +63,8 @@ class Found:
 
     def chosen(self) -> dict[str, int]:
         """How often each label is the answer; empty for another kind."""
-        numbers = self.values[self.states == TRUE].astype(np.int64) if self.labels else np.zeros(0, np.int64)
+        known = (self.states == TRUE) | (self.states == FALSE)
+        numbers = self.values[known].astype(np.int64) if self.labels else np.zeros(0, np.int64)
         counts = np.bincount(numbers, minlength=len(self.labels))
         return dict(zip(self.labels, counts.tolist(), strict=True))
 
@@ -65,15 +72,16 @@ class Found:
         """The answers of some items, NULL where the state says so."""
         states = self.states[items]
         missing = states == NULL
+        if self.kind == "boolean" or self.accepted is not None:
+            return pa.array(states == TRUE, mask=missing)
         match self.kind:
-            case "boolean":
-                return pa.array(states == TRUE, mask=missing)
             case "score":
                 return pa.array(self.values[items], mask=missing)
             case "count":
                 return pa.array(self.values[items].astype(np.int64), mask=missing)
             case "label":
                 return pa.array(self.labels).take(pa.array(self.values[items].astype(np.int64), mask=missing))
+        raise AssertionError(f"there are no answers of kind {self.kind}")
 
 
 def write_answers(
@@ -86,7 +94,8 @@ def write_answers(
     """
     width = len(step.anchors.arguments) + (len(step.partners.arguments) if step.partners else 0)
     for index, question in enumerate(step.questions):
-        schema = pa.schema([*((f"k{i}", KEY) for i in range(width)), ("answer", TYPES[question.kind])])
+        kind: Kind = "boolean" if question.is_condition else question.kind
+        schema = pa.schema([*((f"k{i}", KEY) for i in range(width)), ("answer", TYPES[kind])])
         batches: Iterator[pa.RecordBatch] = iter(())
         if subjects is not None:
             batches = _batches(schema, question.keep, subjects, found[index], step.exchanged)

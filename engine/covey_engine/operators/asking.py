@@ -19,6 +19,7 @@ from covey_engine.operators.known import Known, only_asked
 from covey_engine.operators.overflow import Round
 from covey_engine.operators.runs import StepRun
 from covey_engine.operators.sampled import Sampled
+from covey_engine.operators.scores import probability, zero_point
 from covey_engine.operators.subjects import Subjects
 from covey_engine.operators.template import Template
 from covey_engine.operators.watch import CancelWatch
@@ -117,25 +118,31 @@ class Asking:
                     failed = np.isnan(answers.values.reshape(len(items), -1)[:, 0])
                     if failed.any():
                         row_failed(subjects, int(items[failed.argmax()]), answers.error or "no finite answer")
-                    states = self._note(found[asked[answers.ask]], items, answers, failed)
-                    ending.count(asks[answers.ask], items, states, failed)
+                    put = step.questions[asked[answers.ask]]
+                    states = self._note(put, found[asked[answers.ask]], items, answers, failed)
+                    # An ask for labels has no truth of its own, and its question no other one after it.
+                    ended = put if put.kind == "label" else asks[answers.ask]
+                    ending.count(ended, items, states, failed)
         if len(touched):
             only_asked(step.questions, touched, found)
         return found
 
     def _note(
-        self, found: Found, items: Items, answers: api.Answers, failed: NDArray[np.bool_]
+        self, question: Question, found: Found, items: Items, answers: api.Answers, failed: NDArray[np.bool_]
     ) -> NDArray[np.int8]:
         """Read an order's answers as the question's; the states of those that did not fail."""
         match found.kind:
             case "boolean":
-                states = np.where(answers.margins > self.readout.zero_point, TRUE, FALSE)
+                states = np.where(answers.margins > zero_point(question, self.readout), TRUE, FALSE)
             case "score":
                 states = np.full(len(items), TRUE)
                 found.values[items] = probability(answers.margins, self.readout.zero_point)
             case "label":
+                chosen = answers.scores.argmax(axis=1)
+                found.values[items] = chosen
                 states = np.full(len(items), TRUE)
-                found.values[items] = answers.scores.argmax(axis=1)
+                if found.accepted is not None:
+                    states = np.where(found.accepted[chosen], TRUE, FALSE)
         found.states[items] = np.where(failed, NULL, states)
         return states
 
@@ -156,12 +163,6 @@ class Asking:
         except BaseException:
             running.cancel()
             raise
-
-
-def probability(margins: NDArray[np.float32], zero_point: float) -> NDArray[np.float64]:
-    """P(yes) of margins: 0.5 at the zero point, above which an answer is true."""
-    # The tangent does not overflow, however large a margin is.
-    return 0.5 + 0.5 * np.tanh((margins.astype(np.float64) - zero_point) / 2)
 
 
 def program(
@@ -197,7 +198,7 @@ def program(
     return asked, tuple(
         api.Ask(
             template.suffixes[i],
-            readout,
+            replace(readout, zero_point=zero_point(questions[i], readout)),
             place[target(questions[i].on_true)],
             place[target(questions[i].on_false)],
         )

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from covey_planner.physical import AskStep
+from covey_planner.physical import AskStep, Question
 from numpy.typing import NDArray
 
 from covey_engine.operators.answers import FALSE, TRUE
@@ -21,6 +21,8 @@ from covey_engine.operators.waves import in_waves
 from covey_engine.prefill import api
 
 Items = NDArray[np.int64]
+Ended = api.Ask | Question
+"""What says where an answer leads."""
 
 
 class Ending:
@@ -61,8 +63,8 @@ class Ending:
         enough = None if self._step.enough is None else self._missing
         return {"exists": self._step.exists, "each": self._step.each, "enough": enough}
 
-    def count(self, ask: api.Ask, items: Items, states: NDArray[np.int8], failed: NDArray[np.bool_]) -> None:
-        """Take in answers to an ask."""
+    def count(self, ask: Ended, items: Items, states: NDArray[np.int8], failed: NDArray[np.bool_]) -> None:
+        """Take in answers to an ask, or to a question."""
         if not len(self._found):
             return
         true, false = ask.on_true == api.MATCH, ask.on_false == api.MATCH

@@ -139,7 +139,8 @@ def only_asked(questions: Sequence[Question], items: Items, found: Sequence[Foun
 
 def _prompt(step: AskStep, question: Question) -> object:
     sides = len(step.anchors.arguments), len(step.partners.arguments) if step.partners is not None else -1
-    return step.prefix, question.suffix, question.kind, question.labels, sides
+    test = question.above, question.accepted
+    return step.prefix, question.suffix, question.kind, question.labels, test, sides
 
 
 def _names(keys: Keys) -> Names:

@@ -18,10 +18,12 @@ LEAST = 64
 def in_waves(step: AskStep, subjects: Subjects, rounds: Sequence[Round]) -> Iterator[tuple[bool, Round]]:
     """Each round to be asked, and whether what was found before may be enough.
 
-    An ordered step is asked in waves, each of twice as many anchors as the one before: whether there are enough
-    matches is known at the end of a wave, when all anchors before the next are answered. Ties are never parted.
+    An ordered step, or one for labels, of which no order ends by itself, is asked in waves, each of twice as many
+    anchors as the one before: whether there are enough matches is known at the end of a wave, when all anchors before
+    the next are answered. Ties are never parted.
     """
-    if not step.ordered or step.enough is None:
+    labels = any(question.kind == "label" for question in step.questions)
+    if not (step.ordered or labels) or step.enough is None:
         for turn in rounds:
             yield True, turn
         return

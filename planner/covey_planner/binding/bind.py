@@ -25,6 +25,7 @@ from covey_planner.binding.sources import (
 from covey_planner.call import Call
 from covey_planner.errors import BindError, Position, Unsupported
 from covey_planner.language.calls import bind_call, is_aggregate
+from covey_planner.language.functions import BOOLEAN
 from covey_planner.language.multi import is_list, is_object
 from covey_planner.language.parse import Scan, Statement, site_name, site_number
 from covey_planner.language.refusals import place_refused
@@ -217,7 +218,8 @@ class _Binder:
                 number = site_number(node)
                 if number is not None:
                     site = self.scan.sites[number]
-                    node.set("this", site_name(len(self.scan.sites), site.function))
+                    function = min(BOOLEAN) if site.is_comparison else site.function
+                    node.set("this", site_name(len(self.scan.sites), function))
                     self.scan = replace(self.scan, sites=(*self.scan.sites, site))
             column.replace(copy)
             for node in list(copy.walk()):
@@ -292,7 +294,7 @@ class _SelectBinder:
                 return Not(self._condition(node.this))
             case _ if site_number(node) is not None:
                 call = self._row_call(node)
-                if call.kind != "boolean":
+                if not call.is_condition:
                     function = self._binder.scan.sites[call.site].function
                     what = "a label" if call.kind == "label" else "a number"
                     raise BindError(

@@ -78,6 +78,8 @@ class Unanswered:
 
 def asked(call: Call) -> Odds:
     """The odds of a call's being true."""
+    if call.accepted is not None:
+        return OPEN
     anchors, partners = (
         frozenset().union(*(call.arguments[number].relations for number in side)) for side in call.sides
     )

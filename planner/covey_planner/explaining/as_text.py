@@ -143,7 +143,7 @@ def _asked(report: Report, step: int, index: int, name: str) -> Iterator[_Row]:
         asked = report.estimates[step].questions[index]
         text = f"asked of {_about(asked.items, asked.exact)}{_likely(asked)}"
     if report.actuals:
-        boolean = report.plan.steps[step].questions[index].kind == "boolean"
+        boolean = report.plan.steps[step].questions[index].is_condition
         count, true = report.actuals[step].questions[index]
         share = f", {true / count:.0%} true" if count and boolean else ""
         text += f"{'; ' if text else ''}actually of {_about(count, True)}{share}"

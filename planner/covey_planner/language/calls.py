@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -48,10 +49,13 @@ def bind_call(node: exp.Expr, scan: Scan, scope: Scope, type_of: TypeOf) -> Call
     template, written = _template(values, site) if labels is None else _choice(values, labels, site)
     arguments = tuple(_argument(expr, n, site, scan, scope, type_of) for n, expr in enumerate(written))
     anchor = _anchor(options, arguments, site)
-    kind: Kind = "label" if labels is not None else "score" if site.function in SCORE else "boolean"
+    is_score = site.function in SCORE and site.above is None
+    kind: Kind = "label" if labels is not None else "score" if is_score else "boolean"
     text, names = scan.sql[site.start : site.end], labels.names if labels is not None else ()
     share = _selectivity(options.get("selectivity"), scan, site)
-    return Call(number, text, template, arguments, site.position, anchor, kind, names, share)
+    accepted = None if site.accepted is None else tuple(name for name in names if name in site.accepted)
+    call = Call(number, text, template, arguments, site.position, anchor, kind, names, share)
+    return replace(call, above=site.above, accepted=accepted)
 
 
 def _count(node: exp.Expr, site: Site, scan: Scan, scope: Scope, type_of: TypeOf) -> Call:

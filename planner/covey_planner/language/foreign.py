@@ -21,7 +21,8 @@ def adapt(statement: Statement, dialect: str) -> None:
     if dialect == "snowflake":
         for node in list(statement.tree.walk()):
             number = site_number(node)
-            if number is not None and statement.scan.sites[number].function in CLASSIFY:
+            site = None if number is None else statement.scan.sites[number]
+            if site is not None and site.function in CLASSIFY and not site.is_comparison:
                 _object(node, lambda label: exp.Array(expressions=[label]))
             elif is_list(node):
                 _object(node, lambda labels: labels)

@@ -23,6 +23,7 @@ from covey_planner.language.functions import COUNT, GENERATING, KNOWN, LABEL, ME
 from covey_planner.language.parameters import Placeholder, find_placeholders
 from covey_planner.language.refusals import lost_in_limit, statement_refused
 from covey_planner.language.writing import Writing, find_writing
+from covey_planner.physical import Above
 
 SITE = "__covey_call_"
 _TYPES = {"b": "BOOLEAN", "d": "DOUBLE", "v": "VARCHAR", "i": "BIGINT"}
@@ -33,7 +34,10 @@ _QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenTyp
 
 @dataclass(frozen=True)
 class Site:
-    """An AI call as written: its number in the text, its function, the type of its answer, and where it stands."""
+    """An AI call as written: its number in the text, its function, the type of its answer, and where it stands.
+
+    above, accepted: where it stands in the tree for a comparison of its answer, the bound or the labels of that.
+    """
 
     number: int
     function: str
@@ -41,6 +45,13 @@ class Site:
     start: int
     end: int
     position: Position
+    above: Above | None = None
+    accepted: tuple[str, ...] | None = None
+
+    @property
+    def is_comparison(self) -> bool:
+        """Whether it stands for a comparison of its answer."""
+        return self.above is not None or self.accepted is not None
 
     @property
     def null(self) -> str:

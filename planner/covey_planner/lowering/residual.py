@@ -68,7 +68,7 @@ class Answers:
         No correlated subquery: DuckDB evaluates those once for values that are equal, and equal values
         (0.0 and -0.0, or texts under a collation) may have different keys.
         """
-        if self.call.labels:
+        if self.call.kind == "label" and self.call.accepted is None:
             own = ", ".join(self.keys)
             names = ", ".join(f"{alias}_{n}" for n in range(len(self.order)))
             found = f"({own}) IN (SELECT {names} FROM {self.aliased(alias)} WHERE {alias}_answer = {{0}})"

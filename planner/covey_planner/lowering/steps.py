@@ -132,6 +132,14 @@ class Steps:
         anchors, partners = _sides(call)
         met = pairs(anchors, partners, rows) if partners else None
         linked = met is not None and met.pairs is not None
+        if (
+            call.kind == "label"
+            and partners
+            and not linked
+            and ending is not None
+            and ending.deciding is not None
+        ):
+            ending = None  # what would have to end is an order, which only a margin does
         found = None if ending is None else ends(ending, anchors, partners, rows, linked, self._group_table)
         if found is None:
             questions = [
@@ -176,8 +184,8 @@ class Steps:
         question = replace(question, key=call_key(call), hint=call.selectivity)
         if call.kind == "label":
             labels, end = spoken_labels(call.labels, suffix, self._profile)
-            return replace(question, kind="label", labels=labels, end=end)
-        return replace(question, kind=call.kind)
+            return replace(question, kind="label", labels=labels, end=end, accepted=call.accepted)
+        return replace(question, kind=call.kind, above=call.above)
 
     def _prior(self, call: Call) -> tuple[str, ...]:
         """Tables that hold answers of the same question; pairs are not left out one by one."""
@@ -220,4 +228,4 @@ def _sides(call: Call) -> tuple[list[Argument], list[Argument]]:
 
 def _question(call: Call) -> object:
     """Equal for calls whose prompts are equal wherever the values are."""
-    return (call.template, call.sides, call.kind, call.labels)
+    return (call.template, call.sides, call.kind, call.labels, call.test)

@@ -38,6 +38,8 @@ class Costing:
 
     def selectivity(self, call: Call) -> Selectivity:
         """The share of true answers to a call."""
+        if call.accepted is not None:
+            return self.any_label(call, call.accepted)
         key = call_key(call)
         return self.assumed.get(key) or self.statistics.selectivity(key, call.selectivity)
 
@@ -46,7 +48,7 @@ class Costing:
         key = call_key(call)
         keys = [replace(key, label=label) for label in labels]
         known = [self.assumed.get(each) or self.statistics.selectivity(each) for each in keys]
-        if any(each.source in ("hint", "default") for each in known):
+        if not known or any(each.source in ("hint", "default") for each in known):
             share = len(labels) / len(call.labels)
             return Selectivity(share, min(share, DEFAULT.low), max(share, DEFAULT.high), "default")
         value, low, high = (

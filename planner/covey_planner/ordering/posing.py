@@ -109,6 +109,8 @@ class Poser:
             posed = self._asked(found[0], frozenset())
             if posed is not None:
                 unit, predicate = posed
+                if found[0].kind == "label":
+                    predicate = _alone(predicate)
                 condition, odds = shortest(condition, self._question, self._share)
                 if len({call.identity for call in found}) > 1:
                     # The calls of a tree stay on one side, whichever that is.
@@ -204,7 +206,7 @@ class Poser:
         return self._numbers[key]
 
     def _share(self, call: Call) -> Share:
-        if call.kind != "boolean":
+        if not call.is_condition:
             return _UNKNOWN
         found = self._costing.selectivity(call)
         return Share(found.value, found.low, found.high)

@@ -31,7 +31,7 @@ def share_documents(node: Node) -> Node | None:
 
 def documents(condition: Condition) -> object:
     """What all calls of a tree ask about, and from which side, if it consists of calls about the same; else
-    None.
+    None. A question for labels is put to all that its step asks, so that none decides whether to ask another.
     """
     found = {_documents(leaf.call) if isinstance(leaf, Ask) else None for leaf in leaves(condition)}
     return found.pop() if len(found) == 1 else None
@@ -43,7 +43,8 @@ def same_documents(call: Call, other: Call) -> bool:
 
 
 def _documents(call: Call) -> object:
-    return call.arguments_identity, call.sides, call.kind if call.kind in ("label", "count") else ""
+    kind: object = call.kind if call.kind in ("label", "count") else ""
+    return call.arguments_identity, call.sides, kind if call.accepted is None else call.identity
 
 
 def _parts(condition: Condition) -> tuple[Condition, ...]:
