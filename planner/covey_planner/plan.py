@@ -29,6 +29,7 @@ from covey_planner.language import foreign
 from covey_planner.language.comparisons import ask_comparisons
 from covey_planner.language.constants import select_in_values
 from covey_planner.language.explained import Explain
+from covey_planner.language.flatten import flatten
 from covey_planner.language.fragile import check_joins
 from covey_planner.language.multi import ask_each_label
 from covey_planner.language.outputs import forget_positions, name_outputs
@@ -36,6 +37,7 @@ from covey_planner.language.parameters import infer_types, literals, parameter_k
 from covey_planner.language.parse import Scan, describe_text, scan, token_position
 from covey_planner.language.semi_joins import semi_joins_to_exists
 from covey_planner.language.surrounding import take_off
+from covey_planner.language.unions import exists_of_each_branch
 from covey_planner.lowering.lower import lower
 from covey_planner.lowering.sampling import samples
 from covey_planner.optimize import optimize
@@ -180,7 +182,9 @@ def _plan(
     select_in_values(statement)
     check_joins(statement.tree)
     if options.optimize:
+        flatten(statement.tree, catalog.columns())
         semi_joins_to_exists(statement.tree)
+        exists_of_each_branch(statement.tree)
     scanned = statement.scan
     if options.dialect == "duckdb":
         described = describe_text(scanned, around.texts) if around.yields else ""
