@@ -92,6 +92,8 @@ def _shown_below_limit(call: exp.Expr, tree: exp.Query) -> bool:
     """Whether a call only shows, in the SELECT list, an answer of the rows below the statement's LIMIT."""
     if not isinstance(tree, exp.Select) or tree.args.get("limit") is None or tree.args.get("order"):
         return False
+    if len({render(column) for column in call.find_all(exp.Column)}) > 1:
+        return False  # about pairs: each of two steps might choose another side
     part = call
     while part.parent is not None and part.parent is not tree:
         part = part.parent
