@@ -40,7 +40,8 @@ class Arena:
 
     def allocate(self, lengths: Ints) -> Ints:
         """One range for each length, side by side where free space allows; -1 for those that have no room."""
-        addresses = np.full(len(lengths), -1, np.int64)
+        addresses = np.empty(len(lengths), np.int64)
+        addresses.fill(-1)
         self._starts, self._ends, taken = _allocate(self._starts, self._ends, lengths, addresses)
         self.free -= taken
         return addresses

@@ -179,7 +179,7 @@ def _unopened(job: Job, row: int, partner: int, tree: Tree) -> Batch | None:
     if pairs is None or job.ending is not None or not opened.pairs or opened.rows[0] != row:
         return None
     path, first = job.paths[0], int(opened.next[0])
-    if _alike(path, partner, pairs.partner(np.array([first])))[0] <= path.fixed:
+    if _parts_first(path, partner, int(pairs.partner(opened.next[:1])[0])):
         return None
     positions = np.arange(first, min(int(opened.end[0]), first + 2 * tree.arena.first))
     partners = pairs.partner(positions)
@@ -194,6 +194,8 @@ def _beginning(following: Batch, partner: int, tree: Tree) -> Ints | None:
     """
     path, others = following.job.paths[following.ask], following.partners
     assert others is not None
+    if _parts_first(path, partner, int(others[0])):
+        return None
     least = np.full(len(others), path.fixed)
     if following.held is not None:
         least = np.maximum(least, tree.level[following.held])
@@ -202,6 +204,14 @@ def _beginning(following: Batch, partner: int, tree: Tree) -> Ints | None:
     steps = _alike(path, partner, others)
     few = (steps <= least).nonzero()[0]
     return steps[: few[0]] if len(few) else steps
+
+
+def _parts_first(path: Path, partner: int, other: int) -> bool:
+    """Whether the prompts of two pairs of a row part as soon as they depend on the partner."""
+    if path.fixed == len(path.steps):
+        return True
+    side = path.steps[path.fixed].side
+    return side is not None and bool(side.slots[other] != side.slots[partner])
 
 
 def _alike(path: Path, partner: int, others: Ints) -> Ints:

@@ -29,6 +29,7 @@ FlagsOut = NDArray[np.bool_]
 FloatsOut = NDArray[np.float32]
 TableOut = NDArray[np.int64]
 BytesOut = NDArray[np.int8]
+TokenTableOut = NDArray[np.int32]
 FloatTableOut = NDArray[np.float32]
 
 
@@ -50,6 +51,7 @@ _TYPES = {
     "FloatsOut": _array(types.float32, 1, False),
     "TableOut": _array(types.int64, 2, False),
     "BytesOut": _array(types.int8, 1, False),
+    "TokenTableOut": _array(types.int32, 2, False),
     "FloatTableOut": _array(types.float32, 2, False),
 }
 

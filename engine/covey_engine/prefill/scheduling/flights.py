@@ -148,16 +148,29 @@ def _charge(
 
     payers: the job of each strip; once: prompts whose last token is computed once more.
     """
+    # Runs of one payer are summed up before they are written.
+    count = total = pairs = payer = 0
     for prompt in range(len(tokens)):
-        payer = payers[strip_of[prompt]]
-        table[payer, 0] += 1
-        table[payer, 1] += tokens[prompt]
+        if payers[strip_of[prompt]] != payer:
+            table[payer, 0] += count
+            table[payer, 1] += total
+            payer, count, total = payers[strip_of[prompt]], 0, 0
+        count += 1
+        total += tokens[prompt]
+    table[payer, 0] += count
+    table[payer, 1] += total
+    total = payer = 0
     for node in range(len(item)):
-        payer = payers[strip_of[item[node]]]
-        table[payer, 2] += length[node]
-        table[payer, 4] += length[node] * (2 * position[node] + length[node] + 1) // 2
+        if payers[strip_of[item[node]]] != payer:
+            table[payer, 2] += total
+            table[payer, 4] += pairs
+            payer, total, pairs = payers[strip_of[item[node]]], 0, 0
+        total += length[node]
+        pairs += length[node] * (2 * position[node] + length[node] + 1) // 2
         if len(again):
             table[payer, 3] += again[node]
+    table[payer, 2] += total
+    table[payer, 4] += pairs
     for prompt in once:
         payer = payers[strip_of[prompt]]
         table[payer, 2] += 1

@@ -23,7 +23,7 @@ def pack(outline: Outline, address: Ints, tree: Tree, answers: Tokens) -> Chunk:
         outline.parent,
         outline.begin,
         outline.end,
-        outline.start[outline.item],
+        outline.root,
         answers,
     )
 
@@ -56,17 +56,15 @@ def assemble(
 def token_ids(outline: Outline) -> Tokens:
     """The tokens of all rows."""
     tokens = np.empty(outline.size, np.int32)
-    for number, strip in enumerate(outline.strips):
-        for level, cell in enumerate(strip.cells):
+    for strip in outline.strips:
+        for number, cell in enumerate(strip.cells, strip.number):
             side = cell.step.side
             texts = cell.tail if side is None else side.column.lengths
             for first, begins, values in (_NO_TEXTS,) if side is None else side.column.stretches:
                 _write(
                     tokens,
                     number,
-                    level,
-                    outline.strip,
-                    outline.level,
+                    outline.cell,
                     outline.slot,
                     outline.begin,
                     outline.length,
@@ -176,9 +174,7 @@ def _contexts_above(
 def _write(
     tokens: TokensOut,
     number: int,
-    cell: int,
-    strip: Ints,
-    level: Ints,
+    cell: Ints,
     slot: Ints,
     begin: Ints,
     length: Ints,
@@ -188,13 +184,13 @@ def _write(
     values: Tokens,
     tail: Tokens,
 ) -> None:
-    """Write the tokens of a strip's cell: a text, if it is among these, and the literals after it.
+    """Write the tokens of the nodes of a cell: a text, if it is among these, and the literals after it.
 
     Where the arena has a part of them, the node is the rest. texts: lengths by slot; begins: where the text of each
     slot from `first` on begins among the values.
     """
-    for node in range(len(strip)):
-        if strip[node] != number or level[node] != cell:
+    for node in range(len(cell)):
+        if cell[node] != number:
             continue
         literal = min(length[node], len(tail))
         text, index = length[node] - literal, slot[node] - first

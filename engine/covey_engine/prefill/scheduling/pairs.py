@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey_engine.prefill.api import Part, Partner, WorkOrder
-from covey_engine.prefill.scheduling.compiled import Ints
+from covey_engine.prefill.scheduling.compiled import Ints, Tokens, kernel
 from covey_engine.prefill.scheduling.groups import Slots
 from covey_engine.prefill.scheduling.sides import Side, ascending
 
@@ -30,8 +30,7 @@ class PairList:
 
     def partner(self, positions: Ints) -> Ints:
         """The partner of each position."""
-        places = positions if not self.width else positions % self.width
-        return self.partners[places].astype(np.int64)
+        return _partners(self.partners, positions, self.width)
 
     def item(self, positions: Ints, partners: Ints) -> Ints:
         """The number that answers carry for each position."""
@@ -39,6 +38,15 @@ class PairList:
             return positions if self.items is None else self.items[positions]
         rows = positions // self.width
         return (rows if self.rows is None else self.rows[rows]) * self.width + partners
+
+
+@kernel
+def _partners(partners: Tokens, positions: Ints, width: int) -> Ints:
+    """PairList.partner; width 0: not all rows have the same partners."""
+    found = np.empty(len(positions), np.int64)
+    for n in range(len(positions)):
+        found[n] = partners[positions[n] % width if width else positions[n]]
+    return found
 
 
 def list_pairs(

@@ -51,6 +51,8 @@ class Retention:
         self._outline = outline
         self._tree = tree
         self._levels = _levels(outline)
+        # Whether something that is wanted found no place.
+        self._short = False
         self.again = self._lost_before()
         keep, others = self._wanted(needed)
         self.address, self._stays = self._place(keep, others)
@@ -123,6 +125,8 @@ class Retention:
             wish = keep | others
             if arena.free - int(outline.length[wish].sum()) >= arena.total // 4:
                 keep = wish
+            else:
+                self._short = True
         chosen = keep.nonzero()[0]
         if len(chosen) == 0:
             return outline.begin, keep
@@ -130,6 +134,7 @@ class Retention:
         places = arena.allocate(outline.length[chosen])
         if places.min() < 0:
             # A node is of use only below its parents.
+            self._short = True
             stays = np.zeros(len(keep), np.bool_)
             stays[chosen] = places >= 0
             _drop_orphans(stays, outline.parent, outline.length)
@@ -143,22 +148,23 @@ class Retention:
     def _persist(self) -> Nodes | None:
         """The deepest tree node at or above each node, None where that is its start; adds those that stay."""
         outline, stays = self._outline, self._stays
-        if not stays.any():
+        if not np.count_nonzero(stays):
             return None
-        start, ends = outline.start[outline.item], outline.position + outline.length
-        return self._tree.add(outline.parent, start, self.address, outline.length, ends, outline.steps, stays)
+        return self._tree.add(
+            outline.parent,
+            outline.root,
+            self.address,
+            outline.length,
+            outline.position,
+            outline.cell,
+            outline.steps,
+            stays,
+        )
 
     def _name(self, level: _Level) -> None:
-        """Make nodes findable; tell those who want what does not stay."""
+        """Make nodes that stay findable; tell those who want what found no place."""
         stays = self._stays[level.nodes]
         here = stays.nonzero()[0]
-        if len(here) == len(stays):
-            assert self._node is not None
-            nodes = self._node[level.nodes]
-            self._tree.give_names(nodes, level.kind, self._outline.slot[level.nodes], level.columns)
-            for claim, groups in level.wanting:
-                self._tree.promise(nodes, claim, groups)
-            return
         if len(here):
             assert self._node is not None
             found = level.nodes[here]
@@ -167,7 +173,11 @@ class Retention:
             self._tree.give_names(nodes, level.kind, self._outline.slot[found], columns)
             for claim, groups in level.wanting:
                 self._tree.promise(nodes, claim, groups[here])
-        gone = slice(None) if not len(here) else (~stays).nonzero()[0]
+        if self._short:
+            self._lose(level, (~stays).nonzero()[0])
+
+    def _lose(self, level: _Level, gone: Ints) -> None:
+        """Tell those who want nodes of a level that they are gone."""
         for claim, groups in level.wanting:
             left = groups[gone]
             wants = claim.wants(left)

@@ -18,10 +18,10 @@ from covey_engine.prefill.scheduling.tree import Tree
 
 def add_savings(costs: dict[Job, Figures], plan: Outline, tree: Tree) -> dict[Job, Figures]:
     """Add the tokens that pieces saved to what each job pays for a chunk."""
-    for number, strip in enumerate(plan.strips):
+    for strip in plan.strips:
         saved = 0
         for first, last in strip.path.texts:
-            saved += _saved(plan, tree, number, strip, first, last)
+            saved += _saved(plan, tree, strip, first, last)
         if saved:
             job = strip.batch.job
             costs[job] = replace(costs[job], prefix_tokens_saved=costs[job].prefix_tokens_saved + saved)
@@ -49,24 +49,23 @@ def _begun(batch: Batch, tree: Tree, step: int) -> bool:
     return bool(((level > step) | ((level == step) & (offset > 0))).any())
 
 
-def _saved(plan: Outline, tree: Tree, number: int, strip: Strip, first: int, last: int) -> int:
+def _saved(plan: Outline, tree: Tree, strip: Strip, first: int, last: int) -> int:
     """What one text's pieces saved in the nodes that a strip was the first to need."""
     inside = strip.first > first or (strip.first == first and bool(tree.offset[strip.batch.nodes].any()))
     if strip.first > last or (inside and _begun(strip.batch, tree, first)):
         return 0
     path = strip.path.steps
-    numbers = [n for n, cell in enumerate(strip.cells) if cell.step in path[first : last + 1]]
-    own = plan.strip == number
-    ends = (own & (plan.level == numbers[-1])).nonzero()[0]
+    numbers = [n for n, cell in enumerate(strip.cells, strip.number) if cell.step in path[first : last + 1]]
+    ends = (plan.cell == numbers[-1]).nonzero()[0]
     if len(ends) == 0:
         return 0
-    computed = int(plan.length[own & (plan.level >= numbers[0]) & (plan.level <= numbers[-1])].sum())
+    computed = int(plan.length[(plan.cell >= numbers[0]) & (plan.cell <= numbers[-1])].sum())
     stops = plan.position[ends] + plan.length[ends]
     begins = ends
     for _ in numbers[1:]:
         begins = plan.parent[begins]
     starts = plan.position[begins]
     if inside:
-        starts = tree.end[tree.climb(plan.start[plan.item[ends]], first)]
+        starts = tree.end[tree.climb(plan.root[ends], first)]
     # Literals in the last piece's cell are in both.
     return int((stops - starts).sum()) - computed

@@ -77,7 +77,8 @@ class Measure:
 
     def lengths(self, rows: Ints, partners: Ints | None) -> Ints:
         """Tokens per row (and partner)."""
-        total = np.full(len(rows), self.literals)
+        total = np.empty(len(rows), np.int64)
+        total.fill(self.literals)
         for side in self.anchors:
             _add_lengths(total, side.slots, rows, side.column.lengths)
         for side in self.partners:

@@ -19,11 +19,10 @@ from covey_engine.prefill.scheduling.compiled import (
     TableOut,
     Tokens,
     TokensOut,
-    TokenTable,
+    TokenTableOut,
     kernel,
 )
 from covey_engine.prefill.scheduling.paths import Path, Step, path_alike
-from covey_engine.prefill.scheduling.sides import HOLLOW
 from covey_engine.prefill.scheduling.tree import Tree
 
 _LAST = (1 << 31) - 1
@@ -46,7 +45,8 @@ class Strip:
     """Items of one batch whose prompts start equally deep.
 
     first: the first step that is not in the arena; begin: where the items are in the outline, one after another;
-    parted: whether some may start within a segment, whose rest is then a cell of its own.
+    parted: whether some may start within a segment, whose rest is then a cell of its own. number: of the first of its
+    cells, counted strip after strip.
     """
 
     batch: Batch
@@ -55,6 +55,7 @@ class Strip:
     begin: int
     parted: bool
     cells: tuple[Cell, ...] = ()
+    number: int = 0
 
     @property
     def where(self) -> slice:
@@ -85,13 +86,14 @@ def strips_of(batches: Sequence[Batch], tree: Tree) -> list[tuple[Batch, list[St
             strips.append(Strip(batch.part(slice(begin, end)), path, first, at + begin, parted))
         found.append((batch, strips))
         at += len(batch)
-    every = [strip for _, strips in found for strip in strips]
+    every, number = [strip for _, strips in found for strip in strips], 0
     for strip in every:
         others = (other for other in every if other is not strip and other.first == strip.first)
         shared = max((path_alike(strip.path, other.path) for other in others), default=0)
         key = strip.first, strip.parted, shared
         strip.cells = strip.path.cells.get(key) or _cells(strip, shared)
-        strip.path.cells[key] = strip.cells
+        strip.path.cells[key], strip.number = strip.cells, number
+        number += len(strip.cells)
     return found
 
 
@@ -112,8 +114,8 @@ def _cell(path: Path, begin: int, end: int) -> Cell:
     return Cell(path.steps[begin], end, np.concatenate(literals) if literals else np.empty(0, np.int32))
 
 
-def fill_in(strip: Strip, tree: Tree, codes: TableOut, lengths: TableOut, slots: TokenTable) -> None:
-    """Write the codes [1 + cells, items], lengths and slots [cells, items] of a strip's cells."""
+def fill_in(strip: Strip, tree: Tree, codes: TableOut, lengths: TokenTableOut) -> None:
+    """Write the codes [1 + cells, items] and lengths [cells, items] of a strip's cells."""
     batch, where = strip.batch, strip.where
     for n, cell in enumerate(strip.cells):
         code = strip.path.steps[cell.end - 1].kind.id << 32
@@ -121,14 +123,11 @@ def fill_in(strip: Strip, tree: Tree, codes: TableOut, lengths: TableOut, slots:
         if side is None:
             codes[n + 1, where] = code
             lengths[n, where] = len(cell.tail)
-            slots[n, where] = HOLLOW
             continue
         rows = batch.rows if cell.step.ours else batch.partners
         assert rows is not None
         texts = side.column.lengths
-        _fill_column(
-            codes[n + 1], lengths[n], slots[n], strip.begin, code + 1, len(cell.tail), side.slots, rows, texts
-        )
+        _fill_column(codes[n + 1], lengths[n], strip.begin, code + 1, len(cell.tail), side.slots, rows, texts)
     if strip.cells and strip.parted:
         lengths[0, where] -= tree.offset[batch.nodes]
 
@@ -151,8 +150,7 @@ def _runs(nodes: Ints, levels: Ints, offsets: Ints) -> tuple[Ints, Ints, bool]:
 @kernel
 def _fill_column(
     codes: IntsOut,
-    lengths: IntsOut,
-    found: TokensOut,
+    lengths: TokensOut,
     begin: int,
     code: int,
     tail: int,
@@ -166,6 +164,5 @@ def _fill_column(
     """
     for n in range(len(rows)):
         slot = slots[rows[n]]
-        found[begin + n] = slot
         codes[begin + n] = code + (slot if slot >= 0 else _LAST)
         lengths[begin + n] = tail + (texts[slot] if slot >= 0 else 0)

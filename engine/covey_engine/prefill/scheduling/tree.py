@@ -77,14 +77,16 @@ class Tree:
         start: Nodes,
         address: Ints,
         length: Ints,
-        end: Ints,
-        level: Ints,
+        position: Ints,
+        cell: Ints,
+        steps: Ints,
         stays: Flags,
         offset: int = 0,
     ) -> Nodes:
         """Add the nodes that stay (whose ranges the caller allocated) of a forest whose parents come first.
 
-        above: each node's parent in the forest, or -1 where that is `start`. The deepest tree node at or above each.
+        above: each node's parent in the forest, or -1 where that is `start`; position: of its first token; steps: its
+        level, by its `cell`. The deepest tree node at or above each.
         """
         while self.spare < len(above):
             self._grow()
@@ -94,8 +96,9 @@ class Tree:
             start,
             address,
             length,
-            end,
-            level,
+            position,
+            cell,
+            steps,
             offset,
             stays,
             self.numbers,
@@ -127,9 +130,9 @@ class Tree:
 
     def promise(self, nodes: Nodes, claim: Claim, groups: Ints) -> None:
         """A claim may want nodes, by its groups (-1: not this one)."""
-        self.claimed[nodes] |= groups >= 0
         for node, group in zip(nodes.tolist(), groups.tolist(), strict=True):
             if group >= 0:
+                self.claimed[node] = True
                 self.claimants.setdefault(node, []).append((claim, group))
 
     def attach(self, claim: Claim) -> None:
@@ -245,8 +248,9 @@ def _add(
     start: Ints,
     address: Ints,
     length: Ints,
-    end: Ints,
-    level: Ints,
+    position: Ints,
+    cell: Ints,
+    steps: Ints,
     offset: int,
     stays: Flags,
     numbers: Ints,
@@ -272,8 +276,9 @@ def _add(
         spare -= 1
         node = found[n] = numbers[spare]
         tree_parent[node], tree_depth[node] = parent, tree_depth[parent] + 1
-        tree_address[node], tree_length[node], tree_end[node] = address[n], length[n], end[n]
-        tree_level[node], tree_offset[node] = level[n], offset
+        tree_address[node], tree_length[node] = address[n], length[n]
+        tree_end[node] = position[n] + length[n]
+        tree_level[node], tree_offset[node] = steps[cell[n]], offset
         tree_holds[node] = tree_waiting[node] = tree_children[node] = 0
         tree_children[parent] += 1
     return spare
