@@ -124,6 +124,14 @@ def test_texts_longer_than_a_chunk_are_shared_too(name: str, chunk: int) -> None
     assert figures.prefix_tokens_saved == expected.whole_tokens - expected.fresh_tokens
 
 
+def test_a_text_that_two_queries_cut_into_many_chunks_saves_once() -> None:
+    name = "two queries on a column"
+    expected = expect(tuple(WORKLOADS[name]), COLUMNS, alike=True)
+    figures = run(WORKLOADS[name], chunk=11)
+    assert figures.fresh_tokens == expected.fresh_tokens
+    assert figures.prefix_tokens_saved == expected.whole_tokens - expected.fresh_tokens
+
+
 def test_pairs_that_begin_alike_go_on_where_the_chunk_before_ended() -> None:
     """A hundred partners that differ in their last token only, four pairs a chunk."""
     beginning = [RANDOM.randrange(1000) for _ in range(30)]

@@ -98,6 +98,8 @@ def run_exactly(forest: Forest) -> None:
     assert expected.fresh_tokens <= needed <= expected.fresh_tokens + expected.slack
     if forest.alike and forest.roomy:
         assert figures.prefix_tokens_saved >= expected.whole_tokens - needed
+        if not expected.slack:
+            assert figures.prefix_tokens_saved == expected.whole_tokens - needed
 
 
 @settings(max_examples=60, deadline=None)

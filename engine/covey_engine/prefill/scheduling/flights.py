@@ -50,7 +50,7 @@ def launch(batches: Sequence[Batch], tree: Tree, head: Head) -> Flight:
     more, rows = replay(plan)
     answers, index = _distinct(rows, plan.size + len(more))
     chunk = with_rows(pack(plan, kept.address, tree, answers), more, plan, tree)
-    costs = add_savings(_costs(plan, kept), plan, tree)
+    costs = add_savings(_costs(plan, kept), plan, kept, tree)
     flight = Flight(chunk, [], [], costs, head)
     let_go = [
         plan.start,

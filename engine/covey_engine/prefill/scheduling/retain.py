@@ -74,9 +74,14 @@ class Retention:
         nodes = self._nodes_after(strip, steps)
         return self._outline.position[nodes] + self._outline.length[nodes]
 
+    def above(self, nodes: Ints) -> Nodes:
+        """The deepest node of the tree above each of some of the chunk's nodes."""
+        roots, parents = self._outline.root[nodes], self._outline.parent[nodes]
+        return roots if self._node is None else np.where(parents >= 0, self._node[parents], roots)
+
     def _nodes_after(self, strip: Strip, steps: int) -> Ints:
-        nodes: Ints = self._outline.current[strip.where, strip.cell_after(steps)] - 1
-        return nodes
+        nodes = self._outline.current[strip.where, strip.cell_after(steps)]
+        return nodes.astype(np.int64) - 1
 
     def _lost_before(self) -> Ints | None:
         outline, lost = self._outline, None

@@ -17,6 +17,7 @@ from covey_engine.prefill.scheduling.flights import Flight
 from covey_engine.prefill.scheduling.groups import Slots
 from covey_engine.prefill.scheduling.packing import assemble
 from covey_engine.prefill.scheduling.paths import Step
+from covey_engine.prefill.scheduling.savings import note_end
 from covey_engine.prefill.scheduling.sides import HOLLOW
 from covey_engine.prefill.scheduling.tree import Tree
 
@@ -42,6 +43,7 @@ def launch_part(item: Batch, tokens: int, tree: Tree, head: Head) -> Flight:
         text = _tokens(item, step)
         count = min(left, len(text) - offset, tree.arena.largest)
         if count == 0:
+            note_end(item, level, node, tree)
             level, offset = level + 1, 0
             continue
         claimants = _claimants(item, level, columns)

@@ -45,7 +45,7 @@ class Tree:
     holds: items that hold it, -1 for a number that is not in use; waiting: those of them whose answer is not known;
     children: nodes under it. Nodes that do not depend on a partner have a name, others only their items can find. By
     name: name; slots: [column segments, nodes] its slots; claimed: whether somebody may want it, see `claimants`.
-    numbers: the first `spare` are not in use.
+    numbers: the first `spare` are not in use. ended: nodes with which a text ended that has fewer pieces than others.
     """
 
     def __init__(self, arena: Arena) -> None:
@@ -67,6 +67,7 @@ class Tree:
         self.slots = np.zeros((0, 256), np.int32)
         self.claimed = np.zeros(256, np.bool_)
         self.claimants: dict[int, list[tuple[Claim, int]]] = {}
+        self.ended = set[int]()
         self.holds[1:] = _UNUSED
         self.numbers = np.arange(255, -1, -1)
         self.spare = 255
@@ -229,6 +230,8 @@ class Tree:
             self.arena.release(self.address[nodes], self.length[nodes])
             self.names.drop(self.parent[nodes], self.name[nodes])
             self.name[nodes] = 0
+            if self.ended:
+                self.ended.difference_update(nodes.tolist())
 
     def _grow(self) -> None:
         size = len(self.parent)
