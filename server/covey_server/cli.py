@@ -117,8 +117,10 @@ async def _serving(
             stopped = asyncio.ensure_future(stopping.wait())
             await asyncio.wait({waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if stopping.is_set():
-                # Closing the engine ends the wait.
+                # Closing the engine ends the wait, with an error that is nobody's.
                 engine.close()
+                await asyncio.wait({waiting})
+                waiting.exception()
                 return True
             info = waiting.result()
             about = f"model {info.model}, device {info.device}"

@@ -148,6 +148,12 @@ _TRACE = re.compile(
     r"\n+Stack Trace:.*|\n+Possible solutions:.*|\n+This error signals an assertion failure within DuckDB.*",
     re.DOTALL,
 )
+_UNKNOWN = re.compile(
+    r'(Function with name (ai_\w+|prompt) does not exist!)(?: Did you mean "[^"]*"\?)?', re.I
+)
+_AI_FUNCTIONS = (
+    "AI_FILTER, AI_SCORE, AI_CLASSIFY, AI_SENTIMENT, AI_COUNT_TOKENS, and AI.IF, AI.SCORE, AI.CLASSIFY"
+)
 _EXCERPT = re.compile(r"\n+LINE (\d+):[^\n]*(?:\n[ ^~]*)?")
 
 
@@ -205,4 +211,11 @@ def one_line(text: str) -> str:
         text = f"{text[: _LOOKED_AT // 2]} … {text[-_LOOKED_AT // 2 :]}"
     text = _EXCERPT.sub(lambda found: f" (line {found[1]})", _TRACE.sub("", text.strip()))
     text = " ".join(part.strip() for part in text.splitlines() if part.strip())
-    return _PATH.sub(r"\1", text)
+    return _UNKNOWN.sub(_suggested, _PATH.sub(r"\1", text))
+
+
+def _suggested(found: re.Match[str]) -> str:
+    """What to write instead of a function that DuckDB compares with its own alone."""
+    if found[2].lower() == "prompt":
+        return f"{found[1]} PROMPT stands in an AI function: AI_FILTER(PROMPT('… {{0}} …', column))"
+    return f"{found[1]} There is {_AI_FUNCTIONS}"

@@ -60,6 +60,8 @@ def assignment(words: Sequence[str]) -> Assignment:
         rest = rest[1:]
     name = rest[0] if rest else ""
     if name not in CHOICES:
+        if opening == "use":
+            raise Refused("USE is not available to SQL users: the client sets the session option schema")
         raise Refused(f"{opening.upper()} is not available to SQL users, except for {', '.join(CHOICES)}")
     match opening, rest[1:]:
         case "reset", []:

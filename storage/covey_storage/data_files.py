@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from covey_storage.csv_files import check_lines
 from covey_storage.errors import NotFound, StorageError
 
 _KINDS = {
@@ -87,7 +88,9 @@ def load(connection: duckdb.DuckDBPyConnection, name: str, path: Path) -> None:
     try:
         _create(connection, name, path)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
-        raise StorageError(f"cannot read data file {path}: {reason(error)}") from None
+        said = reason(error)
+        advice = ": convert it first, as by iconv -f LATIN1 -t UTF-8" if "not utf-8" in said else ""
+        raise StorageError(f"cannot read data file {path}: {said}{advice}") from None
     connection.execute(f"COMMENT ON TABLE {quoted(name)} IS '{mark.replace(chr(39), chr(39) * 2)}'")
 
 
@@ -97,6 +100,7 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str, path: Path) -> Non
         case "parquet":
             connection.execute(f"{create} read_parquet({_literal(path)})")
         case "csv":
+            check_lines(connection, path, _literal(path))
             connection.execute(f"{create} read_csv({_literal(path)})")
         case "json":
             connection.execute(f"{create} read_json({_literal(path)})")

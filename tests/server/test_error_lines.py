@@ -36,6 +36,23 @@ from grpc import StatusCode
             "128 neighbouring rows of the result hold more than 2 GiB of text, which no Arrow batch can: "
             "select fewer of the long ones at once, or parts of them",
         ),
+        (
+            duckdb.CatalogException(
+                'Catalog Error: Scalar Function with name ai_filtr does not exist!\nDid you mean "filter"?\n\n'
+                "LINE 1: SELECT AI_FILTR('x', body)\n               ^"
+            ),
+            StatusCode.INVALID_ARGUMENT,
+            "Catalog Error: Scalar Function with name ai_filtr does not exist! There is AI_FILTER, AI_SCORE, "
+            "AI_CLASSIFY, AI_SENTIMENT, AI_COUNT_TOKENS, and AI.IF, AI.SCORE, AI.CLASSIFY (line 1)",
+        ),
+        (
+            duckdb.CatalogException(
+                'Catalog Error: Scalar Function with name prompt does not exist!\nDid you mean "product"?'
+            ),
+            StatusCode.INVALID_ARGUMENT,
+            "Catalog Error: Scalar Function with name prompt does not exist! PROMPT stands in an AI function: "
+            "AI_FILTER(PROMPT('… {0} …', column))",
+        ),
         (duckdb.Error("Parameter not supported"), StatusCode.INVALID_ARGUMENT, "Parameter not supported"),
         (
             duckdb.ConnectionException("Connection Error: Connection already closed!"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -151,6 +152,8 @@ def test_a_users_own_table_is_never_replaced(tmp_path: Path, data: Path, own: st
         ("bad.parquet", b"hello"),
         ("bad.parquet", b"PAR1" + b"\0" * 100 + b"PAR1"),
         ("bad.csv", b"a,b\n1,2\n\xff\xfe,3\n"),
+        ("ragged.csv", b"id,name,remark\n1,a,b\n2,c\n3,d,e,f\n"),
+        ("ragged.tsv", b"\xef\xbb\xbfid\tfull name\tremark\n1\ta\tb\n2\tc\n3\td\te\tf\n"),
         ("bad.json", b"{nope"),
         ("bad.arrow", b"ARROW1\0\0 and no more"),
         ("bad.feather", b"FEA1" + b"\0" * 50),
@@ -163,6 +166,35 @@ def test_an_unreadable_file_is_named_in_one_line(data: Path, name: str, content:
     message = refused(None, data)
     assert message.startswith(f"cannot read data file {data / name}: ")
     assert not re.search(r"LINE 1|CREATE|Error:", message)
+
+
+def test_what_is_wrong_with_a_csv_file_is_said(data: Path) -> None:
+    file = data / "t.csv"
+    file.write_bytes(b"id;name;remark\n1;a;b\n2;c\n3;d;e;f\n")
+    said = refused(None, data)
+    assert "Line: 3" in said
+    assert "Expected Number of Columns: 3 Found: 2" in said
+    file.write_bytes("id,name\n1,Müller\n".encode("latin-1"))
+    assert refused(None, data).endswith("not utf-8 encoded: convert it first, as by iconv -f LATIN1 -t UTF-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ('"a,b"\nx\ny\n', ["a,b"]),
+        ("note, if any\nhello\nbye\n", ["note, if any"]),
+        ("a\n1\n2\n", ["a"]),
+        ("Sales of May\nid,name,remark\n1,a,b\n2,c,d\n", ["id", "name", "remark"]),
+        ("# Sales, of May\nid,name,remark\n1,a,b\n2,c,d\n", ["id", "name", "remark"]),
+        ('id;remark\n1;"b\nc;d"\n2;c\n', ["id", "remark"]),
+    ],
+)
+def test_what_a_csv_file_may_be(data: Path, text: str, columns: list[str]) -> None:
+    (data / "t.csv").write_text(text)
+    with closing(Database.open(None, [data])) as database, closing(database.cursor()) as cursor:
+        found = cursor.execute("FROM t")
+        assert [name for name, *_ in found.description or []] == columns
+        assert len(found.fetchall()) == 2
 
 
 def test_data_that_is_not_there(tmp_path: Path, data: Path) -> None:
