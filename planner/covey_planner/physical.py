@@ -78,7 +78,7 @@ class CallKey:
 
     question: its template with `{0}`, `{1}`, … for documents, of a label question with the labels. arguments: the
     stored columns as `table.column`, computed ones as SQL. label: one of the labels, where it counts as true that this
-    is the answer, of a yes/no question the bound above which it does.
+    is the answer (or one of several), of a yes/no question the bound above which it does.
     """
 
     question: str

@@ -146,3 +146,34 @@ def test_any_two_shares_are_tried_at_all_combinations_of_their_ends(
         pairs = [(values[one], values[other]) for values in tried]
         assert len(set(pairs)) == 4
         assert {pairs.count(pair) for pair in set(pairs)} == {len(tried) // 4}
+
+
+@pytest.mark.parametrize(
+    ("condition", "kind"),
+    [
+        ("AI_CLASSIFY(r.body, ['late', 'rude', 'broken', 'other']) = 'late'", "label"),
+        ("AI_CLASSIFY(r.body, ['late', 'rude', 'broken', 'other']) NOT IN ('late', 'rude')", "label"),
+        ("AI_SCORE('Q1?', r.body) > 0.9", "boolean"),
+    ],
+)
+def test_labels_and_scores_are_sampled_as_filters_are(
+    catalog: MemoryCatalog, condition: str, kind: str
+) -> None:
+    found = planned(catalog, f"{condition} AND {f(2, 'm.body')}")
+    kinds = {question.kind for step in found.samples for question in step.questions}
+    further = found.doubt.further({key: sampled(0.5) for key in found.doubt.keys})
+    assert kind in kinds | {"label" if key.kind == "label" else "boolean" for key in further}
+    (own,) = (key for key in (*found.doubt.keys, *further) if key.arguments == ("r.body",))
+    seldom, mostly = (found.doubt.verdict({own: sampled(share)}) for share in (0.02, 0.98))
+    assert seldom != mostly
+
+
+def test_a_sampled_share_counts_the_other_way_round_under_not(catalog: MemoryCatalog) -> None:
+    plain, negated = (planned(catalog, f"{word}{f(1)} AND {f(2, 'm.body')}") for word in ("", "NOT "))
+    one, other = (step.questions[0].key for step in plain.physical.steps)
+    assert one is not None
+    assert other is not None
+    for share in (0.1, 0.8):
+        found = negated.doubt.verdict({one: sampled(1 - share), other: sampled(0.4)})
+        expected = plain.doubt.verdict({one: sampled(share), other: sampled(0.4)})
+        assert found.best == pytest.approx(expected.best, rel=0.05)

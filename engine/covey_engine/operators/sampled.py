@@ -43,7 +43,7 @@ def shares(step: AskStep, subjects: Subjects, found: Sequence[Found]) -> dict[Ca
     known: dict[CallKey, Selectivity] = {}
     for question, answers in zip(step.questions, found, strict=True):
         items = np.flatnonzero((answers.states == TRUE) | (answers.states == FALSE))
-        if question.key is None or question.kind != "boolean" or len(items) < LEAST:
+        if question.key is None or not question.is_condition or len(items) < LEAST:
             continue
         true = answers.states[items] == TRUE
         alike = 1.0

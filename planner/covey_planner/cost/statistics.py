@@ -134,7 +134,7 @@ def call_key(call: Call) -> CallKey:
     """The identity of a call beyond its statement: aliases do not count."""
     parts = (f"{{{part}}}" if isinstance(part, int) else part for part in call.template.parts)
     labels = "".join(f"\n{label}" for label in call.labels)
-    test = "" if call.above is None else str(call.above)
+    test = " | ".join(call.accepted or ()) if call.above is None else str(call.above)
     return CallKey("".join(parts) + labels, tuple(map(_named, call.arguments)), call.kind, test)
 
 

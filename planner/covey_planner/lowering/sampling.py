@@ -39,7 +39,9 @@ def further_samples(plan: PhysicalPlan, keys: Set[CallKey], before: Sequence[Ask
 def _asked(step: AskStep) -> tuple[Question, ...]:
     """The questions of a step that a sample is asked, each once, one after another whatever the answers are."""
     kinds = {
-        question.suffix: question for question in step.questions if question.kind in ("boolean", "score")
+        question.suffix: question
+        for question in step.questions
+        if question.kind == "score" or question.is_condition
     }
     last = len(kinds) - 1
     return tuple(

@@ -38,10 +38,11 @@ class Costing:
 
     def selectivity(self, call: Call) -> Selectivity:
         """The share of true answers to a call."""
-        if call.accepted is not None:
-            return self.any_label(call, call.accepted)
         key = call_key(call)
-        return self.assumed.get(key) or self.statistics.selectivity(key, call.selectivity)
+        found = self.assumed.get(key) or self.statistics.selectivity(key, call.selectivity)
+        if call.accepted is not None and found.source == "default":
+            return self.any_label(call, call.accepted)
+        return found
 
     def any_label(self, call: Call, labels: Sequence[str]) -> Selectivity:
         """The share of answers that are one of some labels; all labels are equally likely where nothing is known."""

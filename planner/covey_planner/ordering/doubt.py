@@ -15,7 +15,7 @@ import numpy as np
 from covey_planner.call import Call
 from covey_planner.cost.statistics import CallKey, Selectivity, call_key
 from covey_planner.cost.work import Work
-from covey_planner.logical import Ask, Block, Mixed, filters, leaves
+from covey_planner.logical import Ask, Block, Mixed, Not, filters, leaves
 from covey_planner.ordering.cases import WIDTH, Cases
 from covey_planner.ordering.costing import Costing
 from covey_planner.ordering.costs import Costs
@@ -171,7 +171,7 @@ def calls_of(unit: Unit) -> list[Call]:
             case Mixed(values=(), blocks=(block,)):
                 asked = (part for condition in filters(block.plan)[1] for part in leaves(condition))
                 found += [part.call for part in asked if isinstance(part, Ask)]
-    return [call for call in found if call.kind == "boolean"]
+    return [call for call in found if call.is_condition]
 
 
 def range_of(share: Selectivity) -> tuple[float, float]:
@@ -224,7 +224,11 @@ def _with(shares: Shares) -> Callable[[Unit, Predicate], Predicate]:
         share = shares.get(call_key(calls[0])) if len(calls) == 1 else None
         if share is None:
             return predicate
-        return replace(predicate, selectivity=Share(share.value, share.low, share.high))
+        found, condition = Share(share.value, share.low, share.high), unit.condition
+        while isinstance(condition, Not):
+            found = Share(1 - found.value, 1 - found.high, 1 - found.low)
+            condition = condition.part
+        return replace(predicate, selectivity=found)
 
     return changed
 
