@@ -7,6 +7,7 @@ statement's parameters, or its result's schema, without running it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,13 +112,33 @@ def parameter_rows(table: pa.Table | None, expected: pa.Schema | None = None) ->
         raise BadRequest(
             f"the statement has {len(expected)} parameters, and {table.num_columns} values were bound"
         )
-    rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    rows = list(zip(*(_objects(column) for column in table.columns), strict=True))
     wanted = [] if expected is None else expected.names
     if not wanted or all(name.isdigit() for name in wanted):
         return [list(row) for row in rows]
     if set(names) != set(wanted):
         names = wanted
     return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _objects(column: pa.ChunkedArray) -> list[object]:
+    """Bound values as DuckDB's Python interface takes them: a duckdb.Value where Python has nothing for one."""
+    if not _has_no_object(column.type):
+        with suppress(OverflowError, ValueError):
+            # Infinity and years before Christ are dates that Python does not have.
+            return column.to_pylist()  # type: ignore[no-any-return]
+    with closing(duckdb.connect()) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("bound", pa.table({"value": column}))
+        found = connection.execute("SELECT value::VARCHAR, typeof(value) FROM bound").fetchall()
+    return [None if text is None else duckdb.Value(text, duckdb.dtype(kind)) for text, kind in found]
+
+
+def _has_no_object(kind: pa.DataType) -> bool:
+    """Whether DuckDB would take what Arrow makes of such a value for a list."""
+    if pa.types.is_interval(kind) or pa.types.is_map(kind):
+        return True
+    return any(_has_no_object(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def parameter_values(parameters: Parameters) -> list[object] | dict[str, object]:

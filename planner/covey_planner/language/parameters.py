@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import duckdb
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -148,6 +149,8 @@ def literal(value: object, position: Position | None = None) -> str:
             return f"[{', '.join(literal(item, position) for item in value)}]"
         case uuid.UUID():
             return f"CAST('{value}' AS UUID)"
+        case duckdb.Value():
+            return f"CAST({_string(str(value.object), position)} AS {value.type})"
         case _:
             raise Unsupported(f"a parameter of type {type(value).__name__} in an AI statement", position)
 
