@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from covey_planner.errors import Position
 from covey_planner.language.render import render
+from covey_planner.language.spelling import is_plain, spelled_alike
 from covey_planner.physical import Above, Kind
 from covey_planner.prompts import Template
 
@@ -32,6 +33,11 @@ class Argument:
     def sql(self) -> str:
         """The expression as SQL."""
         return render(self.expr)
+
+    @cached_property
+    def identity(self) -> str:
+        """Equal for the same expression, however its names are written."""
+        return self.sql if is_plain(self.expr) else render(spelled_alike(self.expr.copy()), copy=False)
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ class Call:
     @cached_property
     def arguments_identity(self) -> tuple[str, ...]:
         """Equal for two sites about the same expressions, in the same order."""
-        return tuple(argument.sql for argument in self.arguments)
+        return tuple(argument.identity for argument in self.arguments)
 
     @property
     def relations(self) -> frozenset[str]:

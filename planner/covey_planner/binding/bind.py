@@ -5,7 +5,9 @@ position.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from sqlglot import exp
 
@@ -30,6 +32,7 @@ from covey_planner.language.multi import is_list, is_object
 from covey_planner.language.parse import Scan, Statement, site_name, site_number
 from covey_planner.language.refusals import place_refused
 from covey_planner.language.render import render
+from covey_planner.language.spelling import spelled_alike
 from covey_planner.logical import (
     BLOCK,
     All,
@@ -239,6 +242,8 @@ class _SelectBinder:
         self._clause = clause
         self._text = text
         self._scope = clause.scope
+        # By the identity of nodes of the statement's tree, which outlives this.
+        self._spellings: dict[int, str] = {}
 
     def block(self, number: int) -> Block:
         """The block, its filters in the order of the text."""
@@ -402,7 +407,7 @@ class _SelectBinder:
     def _before_grouping(self, node: exp.Expr) -> bool:
         """Whether a call is evaluated on rows: inside an aggregate, or in what rows are grouped by."""
         group = self._select.args.get("group")
-        keys = {self._spelled(key) for key in _keys(group)} if group is not None else set()
+        keys = self._group_keys
         part: exp.Expr = node
         while part is not self._select:
             parent = part.parent
@@ -415,24 +420,37 @@ class _SelectBinder:
             part = parent
         return False
 
+    @cached_property
+    def _group_keys(self) -> frozenset[str]:
+        """What rows are grouped by, spelled out; an item of the SELECT list where its number or alias stands for it."""
+        group = self._select.args.get("group")
+        if group is None:
+            return frozenset()
+        items = (item for item in self._select.expressions if self._is_key(item, group))
+        return frozenset(self._spelled(key) for key in (*_keys(group), *(item.unalias() for item in items)))
+
     def _is_key(self, item: exp.Expr, group: exp.Group) -> bool:
         """Whether a projection is a grouping key by its number, its alias, or GROUP BY ALL."""
         if group.args.get("all"):
-            return not any(is_aggregate(part) for part in _own_nodes(item))
+            return not any(is_aggregate(part) for part in _own_nodes(item, calls=True))
         number = str(1 + next(n for n, other in enumerate(self._select.expressions) if other is item))
         keys = {key.name.lower() for key in _keys(group) if isinstance(key, exp.Literal | exp.Column)}
         return number in keys or item.alias.lower() in keys - {""}
 
     def _spelled(self, node: exp.Expr) -> str:
-        """A spelling that is equal for the same expression at two places, whatever its calls' numbers."""
-        if not self._binder._holds(node):
-            return render(node)
-        copy = node.copy()
-        for part in copy.walk():
-            number = site_number(part)
-            if number is not None:
-                part.set("this", self._binder.scan.sites[number].function)
-        return render(copy, copy=False)
+        """A spelling that is equal for the same expression at two places, whatever its calls' numbers and however its
+        columns are written.
+        """
+        if id(node) not in self._spellings:
+            copy = node.copy()
+            for part in copy.walk():
+                number = site_number(part)
+                if number is not None:
+                    part.set("this", self._binder.scan.sites[number].function)
+            with suppress(BindError):  # a name of the SELECT list
+                qualify(copy, self._scope)
+            self._spellings[id(node)] = render(spelled_alike(copy), copy=False)
+        return self._spellings[id(node)]
 
 
 def _clause(select: exp.Select, key: str) -> list[exp.Expr]:

@@ -22,10 +22,13 @@ FEW = 8
 
 @dataclass
 class Lists:
-    """The long lists of a statement. labels: by the sites of their questions; answers: those that are known."""
+    """The long lists of a statement. labels: by the sites of their questions; answers: those that are known; names:
+    under which a table of lists is read, by the block that it is joined into (None: looked up) and what it holds.
+    """
 
     labels: dict[tuple[int, ...], tuple[str, ...]]
     answers: dict[int, Answers] = field(default_factory=dict)
+    names: dict[tuple[int | None, tuple[str, ...], tuple[str, ...]], str] = field(default_factory=dict)
 
     @staticmethod
     def of(tree: exp.Expr) -> Lists:
@@ -54,12 +57,24 @@ class Lists:
             for sites, labels in self.labels.items():
                 if call.site in sites and all(each in self.answers for each in sites):
                     found = _together([self.answers[each] for each in sites], labels)
-                    name = alias()
+                    into = frame if frame is not None and _can_join(frame, call) else None
+                    name = self._named(found, rewrites, alias, into)
                     rewrites.lists[sites] = found.found(name)
-                    if frame is not None and _can_join(frame, call):
-                        insertion = Insertion("LEFT", found, name, -1)
-                        rewrites.insertions.setdefault(frame.block.number, []).append(insertion)
-                        frame.lists[sites] = f"{name}.{name}_answer"
+                    if into is not None:
+                        into.lists[sites] = f"{name}.{name}_answer"
+
+    def _named(self, found: Answers, rewrites: Rewrites, alias: Callable[[], str], into: Frame | None) -> str:
+        """The name of a table of lists: equal lists are looked up and joined in alike, so that DuckDB finds them equal
+        in GROUP BY and SELECT.
+        """
+        block = None if into is None else into.block.number
+        place = block, found.tables, tuple(found.keys)
+        if place not in self.names:
+            self.names[place] = alias()
+            if block is not None:
+                insertion = Insertion("LEFT", found, self.names[place], -1)
+                rewrites.insertions.setdefault(block, []).append(insertion)
+        return self.names[place]
 
 
 def _can_join(frame: Frame, call: Call) -> bool:
