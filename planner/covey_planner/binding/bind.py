@@ -374,7 +374,7 @@ class _SelectBinder:
         return describe(self._binder.catalog, body)[0][1]
 
     def _value(self, node: exp.Expr) -> Value:
-        grouped = self._aggregates() and not self._before_grouping(node)
+        grouped = self._aggregates and not self._before_grouping(node)
         call = self._call(node) if grouped else self._row_call(node)
         return Value(call, grouped, self._guards(node, self._select, grouped))
 
@@ -398,7 +398,9 @@ class _SelectBinder:
                 continue
         return tuple(guards)
 
+    @cached_property
     def _aggregates(self) -> bool:
+        """Whether rows are grouped, by a clause or by aggregates alone."""
         if self._select.args.get("group") is not None or self._select.args.get("having") is not None:
             return True
         clauses = [item for key in ("expressions", "order") for item in _clause(self._select, key)]
