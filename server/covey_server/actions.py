@@ -181,3 +181,6 @@ ACTIONS: dict[str, tuple[str, Callable[[FlightSql, Call, bytes], list[bytes]]]] 
     "CancelFlightInfo": ("Stop a query.", _cancel_info),
     "CancelQuery": ("Stop a query, for older clients.", _cancel_query),
 }
+
+ENDS = frozenset({"CancelFlightInfo", "CancelQuery", "ClosePreparedStatement"})
+"""Actions that end something, and wait for nothing."""

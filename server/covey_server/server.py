@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -24,6 +23,7 @@ from covey_server.registry import Registry
 from covey_server.service import SERVICE, FlightService
 from covey_server.sessions import Sessions
 from covey_server.sqlinfo import facts, keywords
+from covey_server.threads import Threads
 
 _REAP_SECONDS = 5.0
 _LAST_WORDS_SECONDS = 2.0
@@ -31,9 +31,6 @@ _LAST_WORDS_SECONDS = 2.0
 
 _STOP_SECONDS = 2.0
 """How long rolling back may take when the server stops."""
-
-_WORKERS = 128
-"""Threads for statements and streams; each running stream holds one while it waits."""
 
 _OPTIONS: tuple[tuple[str, Any], ...] = (
     # Two servers must not share a port.
@@ -57,7 +54,7 @@ class Server:
     def __init__(self, config: ServerConfig, database: Database, guard: Guard, ai: AiSide | None) -> None:
         self._config = config
         self._guard = guard
-        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="covey")
+        self._threads = Threads()
         ttls = config.session_ttl_seconds, config.transaction_ttl_seconds
         self.sessions = Sessions(database, *ttls) if ai is None else Sessions(database, *ttls, ai.changed)
         self.registry = Registry(config.statement_ttl_seconds, config.ticket_ttl_seconds)
@@ -71,7 +68,7 @@ class Server:
         )
         self._health = health.aio.HealthServicer()
         self._grpc = grpc.aio.server(options=_OPTIONS)
-        self._grpc.add_generic_rpc_handlers((FlightService(flight, self._pool, recovery).handler(),))
+        self._grpc.add_generic_rpc_handlers((FlightService(flight, self._threads, recovery).handler(),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
         self._reaper: asyncio.Task[None] | None = None
 
@@ -108,22 +105,22 @@ class Server:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reaper
         loop = asyncio.get_running_loop()
-        closing = loop.run_in_executor(self._pool, self.sessions.close_all)
+        closing = loop.run_in_executor(self._threads.aside, self.sessions.close_all)
         await asyncio.wait({closing}, timeout=_STOP_SECONDS)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown()
         self._guard.close()
         deadline = loop.time() + _STOP_SECONDS
-        while loop.time() < deadline and any(thread.is_alive() for thread in self._pool._threads):
+        while loop.time() < deadline and self._threads.alive():
             await asyncio.sleep(0.02)
-        return not any(thread.is_alive() for thread in self._pool._threads)
+        return not self._threads.alive()
 
     async def _reap(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_REAP_SECONDS)
             try:
-                await loop.run_in_executor(self._pool, self.registry.reap)
-                await loop.run_in_executor(self._pool, self.sessions.reap)
+                await loop.run_in_executor(self._threads.aside, self.registry.reap)
+                await loop.run_in_executor(self._threads.aside, self.sessions.reap)
             except Exception:
                 _log.exception("reaping failed")
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import grpc
 from grpc import StatusCode
 
-from covey_server.actions import ACTIONS, act
+from covey_server.actions import ACTIONS, ENDS, act
 from covey_server.errors import BadRequest, ServerError, Stopped, Unsupported, status_of
 from covey_server.flightsql import Call, FlightSql, Stream
 from covey_server.framing import Upload, encode_schema, frame_schema
@@ -28,6 +28,7 @@ from covey_server.puts import put
 from covey_server.query import Query
 from covey_server.recovery import Recovery
 from covey_server.sessions import COOKIE
+from covey_server.threads import Threads
 from covey_server.wire import descriptor, flight_info, ticket, unpack
 
 SERVICE = "arrow.flight.protocol.FlightService"
@@ -51,10 +52,10 @@ class _Gone(Exception):
 class FlightService:
     """The RPCs of Arrow Flight over the Flight SQL commands."""
 
-    def __init__(self, flight: FlightSql, pool: ThreadPoolExecutor, recovery: Recovery) -> None:
+    def __init__(self, flight: FlightSql, threads: Threads, recovery: Recovery) -> None:
         self._flight = flight
         self._recovery = recovery
-        self._pool = pool
+        self._threads = threads
         self._spooling: dict[str, asyncio.Future[int]] = {}
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -138,7 +139,7 @@ class FlightService:
         finally:
             if upcoming is not None:
                 upcoming.cancel()
-            self._pool.submit(self._let_go, stream)
+            self._threads.aside.submit(self._let_go, stream)
 
     async def do_put(self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> None:
         """Take an upload; the worker reads it while it comes."""
@@ -153,7 +154,8 @@ class FlightService:
             packed = flight_pb2.FlightData.FromString(first).flight_descriptor.cmd
             upload.offer(first)
             feeding = asyncio.create_task(_feed(upload, requests))
-            for result in await self._work(put, self._flight, call, packed, upload):
+            uploads = self._threads.uploads
+            for result in await _within(uploads, put, self._flight, call, packed, upload):
                 await _send(context, _bytes(flight_pb2.PutResult(app_metadata=result)))
         except asyncio.CancelledError:
             upload.end(Stopped("the upload was cancelled"))
@@ -168,7 +170,8 @@ class FlightService:
     async def do_action(self, call: Call, request: bytes, context: grpc.aio.ServicerContext) -> None:
         """Carry out an action."""
         action = flight_pb2.Action.FromString(request)
-        for body in await self._work(act, self._flight, call, action.type, action.body):
+        pool = self._threads.aside if action.type in ENDS else self._threads.statements
+        for body in await _within(pool, act, self._flight, call, action.type, action.body):
             await _send(context, _bytes(flight_pb2.Result(body=body)))
 
     async def list_actions(self, _call: Call, _request: bytes, context: grpc.aio.ServicerContext) -> None:
@@ -247,7 +250,7 @@ class FlightService:
     async def _abort(self, context: grpc.aio.ServicerContext, error: Exception, before: int) -> None:
         """Tell a caller what went wrong in a request that began after `before` openings of the database."""
         if not isinstance(error, ServerError | _Gone):
-            error = await self._work(self._recovery.explained, error, before)
+            error = await _within(self._threads.aside, self._recovery.explained, error, before)
         await _abort(context, error)
 
     def _background(self, function: Callable[[], _T]) -> asyncio.Future[_T]:
@@ -259,7 +262,11 @@ class FlightService:
 
     async def _work(self, function: Callable[..., _T], *arguments: Any) -> _T:
         """Run what blocks in a worker thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+        return await _within(self._threads.statements, function, *arguments)
+
+
+async def _within(pool: ThreadPoolExecutor, function: Callable[..., _T], *arguments: Any) -> _T:
+    return await asyncio.get_running_loop().run_in_executor(pool, function, *arguments)
 
 
 async def _send(context: grpc.aio.ServicerContext, message: bytes) -> None:
