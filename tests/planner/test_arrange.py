@@ -254,3 +254,21 @@ def test_nothing_is_counted_where_nothing_is_to_be_chosen(
 def test_choices_are_counted(sql: str, catalog: MemoryCatalog) -> None:
     with pytest.raises(AssertionError, match="asked for"):
         plan(sql, catalog, OPTIONS, (), Unasked())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("empty", ["tickets", "products", "both"])
+@pytest.mark.parametrize("derived", ["(SELECT * FROM tickets) t", "tickets t"])
+def test_an_empty_table_is_ordered_like_others(catalog: MemoryCatalog, empty: str, derived: str) -> None:
+    """Also beside a member of FROM of which no statistics are known."""
+    tables = dict.fromkeys(("tickets", "products"), 5.0) | {
+        name: 0.0 for name in ("tickets", "products") if empty in (name, "both")
+    }
+    sql = (
+        f"SELECT t.id FROM {derived} JOIN products p ON t.product = p.id"
+        f" WHERE {ask('body', 't.body', 0.5)} AND {ask('name', 'p.name', 0.5)}"
+    )
+    statistics = Pinned(
+        tables=tables, queries={"SELECT 1 FROM (SELECT * FROM tickets) AS t": tables["tickets"]}
+    )
+    found = plan(sql, catalog, OPTIONS, (), statistics).physical.steps
+    assert sorted(calls(list(found))) == [["body"], ["name"]]

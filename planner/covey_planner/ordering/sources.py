@@ -176,8 +176,8 @@ class Sources:
         (left, ours), (right, theirs) = sides
         one, other = self.known[left], self.known[right]
         if one.table is None or other.table is None or not ours or not theirs:
-            keys = (min(one.every, other.every), min(one.every, other.every))
-            common = keys[0]
+            common = max(min(one.every, other.every), 1.0)
+            keys = common, common
         else:
             overlap = self.statistics.overlap((one.table.name, ours), (other.table.name, theirs))
             keys, common = (max(overlap.left, 1.0), max(overlap.right, 1.0)), overlap.common
