@@ -153,6 +153,7 @@ def test_linked_pairs_are_the_same_pairs(planned) -> None:
     assert exchanged(step).pairs == f"SELECT p0 AS a0, a0 AS p0 FROM ({step.pairs}) AS __covey_e"
 
 
+SCORE = JOIN.replace("AI_FILTER", "AI_SCORE")
 PINNED = JOIN.replace("OPTION", ", {'anchor': 'p'}")
 CLOSED = {
     "an option": (SQL.replace(JOIN, PINNED), OPTIONS),
@@ -165,6 +166,10 @@ CLOSED = {
         OPTIONS,
     ),
     "two steps ask it": (f"SELECT t.id, {JOIN} FROM tickets t, products p WHERE {JOIN} OR t.id = 3", OPTIONS),
+    "two kinds of answer": (
+        f"SELECT t.id, {SCORE} FROM tickets t, products p WHERE {JOIN} OR t.id = 3",
+        OPTIONS,
+    ),
     "no pairs": ("SELECT id FROM tickets t WHERE AI_FILTER('Is it late ?', t.body)", OPTIONS),
 }
 

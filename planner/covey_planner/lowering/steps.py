@@ -113,10 +113,10 @@ class Steps:
         return Answers(call, (table,), keys_of(call), True)
 
     def finished(self) -> tuple[AskStep, ...]:
-        """All steps. What several of them ask is asked from one side, so that it has one answer."""
-        times = Counter(identity for asked in self._asked for identity in asked)
+        """All steps. What several of them ask, be it with answers of another kind, keeps its side."""
+        times = Counter(question for asked in self._asked for question in asked)
         return tuple(
-            step if all(times[identity] == 1 for identity in asked) else replace(step, other=None)
+            step if all(times[question] == 1 for question in asked) else replace(step, other=None)
             for step, asked in zip(self.done, self._asked, strict=True)
         )
 
@@ -167,7 +167,7 @@ class Steps:
 
     def _add(self, step: AskStep, calls: Iterable[Call]) -> None:
         self.done.append(step)
-        self._asked.append(frozenset(call.identity for call in calls))
+        self._asked.append(frozenset((call.template, call.arguments_identity) for call in calls))
 
     def _other(self, calls: Sequence[Call]) -> Prompts | None:
         """The prompts of a step from the other side; None where it has none."""
