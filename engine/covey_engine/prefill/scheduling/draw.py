@@ -218,7 +218,7 @@ def _alike(path: Path, other: Path) -> int:
 
 def _most(job: Job, want: int) -> int:
     """How many items to look at for a number of tokens: a few more than will fit."""
-    return min(want, int(1.2 * want / job.tokens_an_item) + 8)
+    return min(want, int(1.1 * want / job.tokens_an_item) + 8)
 
 
 @kernel

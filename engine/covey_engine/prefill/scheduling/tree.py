@@ -181,6 +181,7 @@ class Tree:
                 break
             nodes = np.array(gone, np.int64)
             self._forget(nodes)
+            self._forget_above(gone)
         self._clear(self.numbers[before : self.spare])
 
     def sweep(self, kinds: Collection[Kind]) -> None:
@@ -217,6 +218,14 @@ class Tree:
         self.claimed[nodes] = False
         for node in nodes.tolist():
             del self.claimants[node]
+
+    def _forget_above(self, nodes: Iterable[int]) -> None:
+        """Drop what was promised of nodes above, as far as nobody wants them: `_prune` then goes on to them at once."""
+        for node in nodes:
+            above = int(self.parent[node])
+            while above and self.claimed[above] and not self._wanted(above):
+                self._forget(np.array([above]))
+                above = int(self.parent[above])
 
     def _nodes_of(self, kinds: Iterable[Kind]) -> Nodes:
         return _nodes_of(self.name, np.array([kind.id for kind in kinds], np.int64))
