@@ -123,7 +123,7 @@ class FlightService:
 
     async def do_get(self, call: Call, request: bytes, context: grpc.aio.ServicerContext) -> None:
         """Send the rows behind a ticket, the next slice being made while one is sent."""
-        stream = await self._work(self._flight.fetch, call, flight_pb2.Ticket.FromString(request).ticket)
+        stream = await self._fetched(call, flight_pb2.Ticket.FromString(request).ticket)
         upcoming: asyncio.Future[list[bytes] | None] | None = None
         try:
             await self._work(stream.start)
@@ -139,6 +139,21 @@ class FlightService:
         finally:
             if upcoming is not None:
                 upcoming.cancel()
+            self._threads.aside.submit(self._let_go, stream)
+
+    async def _fetched(self, call: Call, packed: bytes) -> Stream:
+        """The rows behind a ticket, which is used up then: where the caller has left meanwhile, they are let go."""
+        fetching = asyncio.ensure_future(self._work(self._flight.fetch, call, packed))
+        try:
+            return await asyncio.shield(fetching)
+        except asyncio.CancelledError:
+            fetching.add_done_callback(self._drop)
+            raise
+
+    def _drop(self, fetching: asyncio.Future[Stream]) -> None:
+        if not fetching.cancelled() and fetching.exception() is None:
+            stream = fetching.result()
+            stream.cancel()
             self._threads.aside.submit(self._let_go, stream)
 
     async def do_put(self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> None:

@@ -13,6 +13,7 @@ import grpc
 import pyarrow as pa
 import pytest
 from covey_server import server as serving
+from covey_server.flightsql import Call, FlightSql, Stream
 from covey_server.framing import frame_schema
 from covey_server.proto import flight_pb2 as flight
 from covey_server.proto import flight_sql_pb2 as sql
@@ -83,3 +84,34 @@ def test_a_statement_can_be_stopped_while_all_threads_are_taken(uri: str, channe
             assert len(list(act(action, timeout=30))) == 1
         with dbapi.connect(uri, autocommit=True) as connection:
             assert rows(connection, "SELECT 1") == [(1,)]
+
+
+def test_a_reader_that_leaves_as_its_ticket_is_taken_leaves_nothing(
+    uri: str, channel: grpc.Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, left = threading.Event(), threading.Event()
+    fetch = FlightSql.fetch
+
+    def slow(self: FlightSql, call: Call, packed: bytes) -> Stream:
+        stream = fetch(self, call, packed)
+        taken.set()
+        left.wait(30)
+        return stream
+
+    plan, read = channel.unary_unary(METHOD + "GetFlightInfo"), channel.unary_stream(METHOD + "DoGet")
+    asked = descriptor(pack(sql.CommandStatementQuery(query="SELECT 7 AS left_alone"))).SerializeToString()
+    info = flight.FlightInfo.FromString(plan(asked, timeout=30))
+    monkeypatch.setattr(FlightSql, "fetch", slow)
+    reading = read(info.endpoint[0].ticket.SerializeToString())
+    assert taken.wait(30)
+    reading.cancel()
+    # The server hears of it in its own time.
+    time.sleep(0.3)
+    monkeypatch.setattr(FlightSql, "fetch", fetch)
+    left.set()
+    with dbapi.connect(uri, autocommit=True) as connection:
+        states = "SELECT state FROM covey_queries WHERE sql = 'SELECT 7 AS left_alone'"
+        deadline = time.monotonic() + 30
+        while (found := rows(connection, states)) != [("cancelled",)]:
+            assert time.monotonic() < deadline, found
+            time.sleep(0.02)
