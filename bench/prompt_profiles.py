@@ -32,9 +32,10 @@ from covey_engine.prefill.process.local import LocalEngine
 from covey_planner.physical import AskStep, Domain, Question
 from covey_planner.profiles import PromptProfile, load_profile, load_profile_file, profile_names
 from covey_planner.prompts import filter_prompt, parse_template
+from covey_storage.keys import text_keys
 from covey_storage.model_files import resolve_model
 from covey_storage.tokenizer import Tokenizer, load_tokenizer
-from covey_storage.tokens import TokenColumn, TokenColumnWriter, text_keys
+from covey_storage.tokens import TokenColumn, TokenColumnWriter
 from numpy.typing import NDArray
 
 EMAILS = Path(__file__).resolve().parents[2] / "shared" / "data" / "emails_small.parquet"

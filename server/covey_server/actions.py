@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from covey_server import options
+from covey_server.callers import Call
 from covey_server.errors import BadRequest, NoSuchThing, ServerError, Unsupported
-from covey_server.flightsql import Call, FlightSql, prepare, transaction_of
+from covey_server.flightsql import FlightSql, prepare, transaction_of
 from covey_server.framing import encode_schema
 from covey_server.guard import Checked
 from covey_server.proto import flight_pb2 as flight_messages

@@ -21,10 +21,10 @@ from covey_planner.plan import Planned, PlanOptions, plan
 from covey_storage.catalog import Database
 
 from covey_server import lifecycle
+from covey_server.core import AiPlan, AiResult
 from covey_server.estimating import Estimating
 from covey_server.explaining import EXPLAINED, ExplainPlan, Revising
 from covey_server.guard import Checked, Guard, tokenize
-from covey_server.query import AiPlan, AiResult
 from covey_server.statements import (
     Outline,
     Parameters,

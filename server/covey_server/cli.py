@@ -22,9 +22,9 @@ from covey_storage.errors import StorageError
 from covey_storage.model_files import ModelFiles, fetch_embedded, resolve_model
 
 from covey_server.config import NO_MODEL, ServerConfig, device_dollars, load_config
+from covey_server.core import AiSide
 from covey_server.errors import StartupError, one_line
 from covey_server.guard import Guard
-from covey_server.query import AiSide
 from covey_server.server import Server
 from covey_server.stopping import Stops
 

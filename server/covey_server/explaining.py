@@ -19,7 +19,7 @@ from covey_planner.cost.statistics import CallKey, Selectivity
 from covey_planner.explaining.report import Actual, Sampling
 from covey_planner.plan import Planned
 
-from covey_server.query import AiResult
+from covey_server.core import AiResult
 from covey_server.statements import Outline
 
 EXPLAINED = pa.schema([("explain_key", pa.string()), ("explain_value", pa.string())])

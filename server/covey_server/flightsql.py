@@ -5,70 +5,31 @@ Every method blocks and runs in a worker thread. A `Call` ties it to its caller,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-import duckdb
 import pyarrow as pa
 from covey_planner.substrait.asked import plan_asked
 
-from covey_server import lifecycle, metadata, substrait, xdbc
+from covey_server import catalog_commands, lifecycle, substrait
+from covey_server.callers import Call
+from covey_server.core import Core, Ready
 from covey_server.dialects import check
-from covey_server.errors import BadRequest, Stopped, Unsupported
+from covey_server.errors import BadRequest, Stopped
 from covey_server.framing import encode_schema, frame_batch
 from covey_server.guard import Checked
-from covey_server.options import ANCHOR, DIALECT, ON_OVERFLOW, OPTIMIZER, SAMPLING, Assignment, choice
+from covey_server.options import ANCHOR, DIALECT, OPTIMIZER, SAMPLING, choice
 from covey_server.proto import flight_sql_pb2 as sql
-from covey_server.query import Core, Query, Ready
+from covey_server.query import Query
 from covey_server.registry import Prepared, Registry
 from covey_server.sessions import Session, Sessions
-from covey_server.sqlinfo import SCHEMA as SQL_INFO
-from covey_server.sqlinfo import sql_info
 from covey_server.statements import EMPTY, Outline, Parameters
 from covey_server.wire import flight_info, ticket, unpack
 
 if TYPE_CHECKING:
     # A server without a model starts without the operators.
-    from covey_engine.operators.overflow import Overflow
-
-
-@dataclass
-class Call:
-    """Who asks. tag: the client's name for its runs; query: what runs for this call now.
-
-    defaults: of session options, as headers say them, until the session sets them; dialect: of this call alone.
-    """
-
-    session: Session
-    tag: str | None = None
-    query: Query | None = None
-    cancelled: bool = False
-    defaults: Mapping[str, str] = field(default_factory=dict)
-    dialect: str | None = None
-
-    def option(self, name: str) -> str:
-        """The value of a session option. Raises BadRequest where a header has none of its values."""
-        return self.session.options.get(name) or choice(name, self.defaults.get(name))
-
-    @property
-    def on_overflow(self) -> Overflow:
-        """What happens to texts longer than the model's context."""
-        return cast("Overflow", self.option(ON_OVERFLOW))
-
-    def set_option(self, said: Assignment) -> None:
-        """Set a session option, or take it back to its default. Raises BadRequest for an unknown value."""
-        value = choice(said.name, said.value)
-        if said.value is None:
-            self.session.options.pop(said.name, None)
-        else:
-            self.session.options[said.name] = value
-
-    def cancel(self) -> None:
-        """The caller has gone away."""
-        self.cancelled = True
-        if self.query is not None:
-            self.query.cancel()
+    pass
 
 
 class Stream(Protocol):
@@ -121,27 +82,6 @@ class TableStream:
         """There is nothing to let go."""
 
 
-_Metadata = Callable[[duckdb.DuckDBPyConnection, Any], pa.Table]
-
-_CATALOG: dict[type, tuple[pa.Schema, _Metadata]] = {
-    sql.CommandGetCatalogs: (metadata.CATALOGS, lambda cursor, _: metadata.catalogs(cursor)),
-    sql.CommandGetDbSchemas: (
-        metadata.DB_SCHEMAS,
-        lambda cursor, command: metadata.db_schemas(
-            cursor,
-            command.catalog if command.HasField("catalog") else None,
-            command.db_schema_filter_pattern if command.HasField("db_schema_filter_pattern") else None,
-        ),
-    ),
-    sql.CommandGetTables: (metadata.TABLES, metadata.tables),
-    sql.CommandGetTableTypes: (metadata.TABLE_TYPES, lambda cursor, _: metadata.table_types(cursor)),
-    sql.CommandGetPrimaryKeys: (metadata.PRIMARY_KEYS, metadata.primary_keys),
-    sql.CommandGetExportedKeys: (metadata.FOREIGN_KEYS, metadata.exported_keys),
-    sql.CommandGetImportedKeys: (metadata.FOREIGN_KEYS, metadata.imported_keys),
-    sql.CommandGetCrossReference: (metadata.FOREIGN_KEYS, metadata.cross_reference),
-}
-
-
 class FlightSql:
     """The commands. facts: what GetSqlInfo tells."""
 
@@ -189,7 +129,7 @@ class FlightSql:
                 query = self.begin(call, command)
                 return self.query_info(query, packed)
             case _:
-                schema = self._metadata_schema(command)
+                schema = catalog_commands.schema_of(command)
                 return flight_info(packed, encode_schema(schema), packed)
 
     def query_info(self, query: Query, packed: bytes) -> Any:
@@ -210,7 +150,7 @@ class FlightSql:
                 transaction = self.sessions.successor(call.session, held.transaction)
                 return self.describe(call, held.checked, transaction, held.bound[0]).schema
             case _:
-                return self._metadata_schema(command)
+                return catalog_commands.schema_of(command)
 
     def fetch(self, call: Call, packed: bytes) -> Stream:
         """DoGet: the rows behind a ticket, not yet started."""
@@ -220,7 +160,7 @@ class FlightSql:
                 call.query = self.registry.fetch(command.statement_handle.decode("ascii", "replace"))
                 return call.query
             case _:
-                return TableStream(self._metadata_table(call, command), self.core.slice_bytes)
+                return TableStream(self._table(call, command), self.core.slice_bytes)
 
     def begin(self, call: Call, command: Any) -> Query:
         """A planned query for a statement or a prepared statement, kept for its fetch."""
@@ -320,31 +260,10 @@ class FlightSql:
         else:
             self.sessions.end(session.sql_transaction, checked.kind == "commit")
 
-    def _metadata_schema(self, command: Any) -> pa.Schema:
-        match command:
-            case sql.CommandGetSqlInfo():
-                return SQL_INFO
-            case sql.CommandGetXdbcTypeInfo():
-                return xdbc.SCHEMA
-            case sql.CommandGetTables() if command.include_schema:
-                return metadata.TABLES_WITH_SCHEMA
-            case _ if type(command) in _CATALOG:
-                return _CATALOG[type(command)][0]
-        raise Unsupported(f"{type(command).__name__} is not supported here")
-
-    def _metadata_table(self, call: Call, command: Any) -> pa.Table:
-        match command:
-            case sql.CommandGetSqlInfo():
-                return sql_info(command.info, self._facts)
-            case sql.CommandGetXdbcTypeInfo():
-                return xdbc.type_info(command.data_type if command.HasField("data_type") else None)
-            case _ if type(command) in _CATALOG:
-                lane = self.sessions.lane(call.session, None, join=True)
-                with lane.statement() as cursor:
-                    table = _CATALOG[type(command)][1](cursor, command)
-                lane.release()
-                return table
-        raise Unsupported(f"{type(command).__name__} is not supported here")
+    def _table(self, call: Call, command: Any) -> pa.Table:
+        return catalog_commands.table_of(
+            command, self._facts, lambda: self.sessions.lane(call.session, None, join=True)
+        )
 
 
 def prepare(

@@ -6,8 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from covey_server.callers import Call
 from covey_server.errors import Unsupported
-from covey_server.flightsql import Call, FlightSql, transaction_of
+from covey_server.flightsql import FlightSql, transaction_of
 from covey_server.framing import Upload
 from covey_server.ingest import ingest
 from covey_server.proto import flight_sql_pb2 as sql

@@ -12,32 +12,27 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
-from covey_engine.prefill.api import Figures, Progress
-from covey_planner.errors import PlanError
 from covey_storage.batches import Batches
 
 from covey_server import lifecycle
+from covey_server.core import AiPlan, AiResult, Core
 from covey_server.errors import BadRequest, ServerError, Stopped, status_of
 from covey_server.framing import frame_batch, plain_batch, plain_schema, rows_per_batch
-from covey_server.guard import Checked, Guard
-from covey_server.lanes import Cursors, Lane
-from covey_server.lifecycle import History, Record
+from covey_server.guard import Checked
+from covey_server.lanes import Lane
+from covey_server.lifecycle import Record
 from covey_server.results import Rows
 from covey_server.statements import (
     EMPTY,
-    Outline,
     Parameters,
-    columns_of,
-    outline,
     parameter_values,
     result_schema,
 )
-from covey_server.substrait import written
 
 if TYPE_CHECKING:
     # A server without a model starts without the operators.
@@ -45,122 +40,6 @@ if TYPE_CHECKING:
 
 _PATIENCE = 0.5
 """Seconds that a batch of a cancelled result in a transaction may still take."""
-
-
-class AiResult(Protocol):
-    """The rows of a running statement with AI calls."""
-
-    schema: pa.Schema
-    batches: Iterator[pa.RecordBatch]
-
-    def figures(self) -> Figures:
-        """The model's work so far."""
-        ...
-
-    def progress(self) -> Progress:
-        """How far the model's work is."""
-        ...
-
-    def close(self) -> None:
-        """Give up the rest."""
-        ...
-
-
-class AiPlan(Protocol):
-    """A planned statement with AI calls. outline: what it will yield, and whether it writes."""
-
-    @property
-    def outline(self) -> Outline:
-        """What DuckDB says about it."""
-        ...
-
-    def execute(
-        self,
-        cursor: duckdb.DuckDBPyConnection,
-        query_id: str,
-        user: str,
-        cancel: threading.Event,
-        on_overflow: Overflow,
-    ) -> AiResult:
-        """Start it; nothing is spent before the first batch is asked for."""
-        ...
-
-
-class AiSide(Protocol):
-    """The planner, the operators and the model, as queries see them."""
-
-    def plan(
-        self,
-        checked: Checked,
-        cursor: duckdb.DuckDBPyConnection,
-        parameters: Parameters | None,
-    ) -> AiPlan | None:
-        """Plan a statement that seems to have AI calls; None where it has none after all."""
-        ...
-
-    def changed(self, names: frozenset[str]) -> None:
-        """A statement with these names in it (lower case) has changed tables or views."""
-        ...
-
-    def concerns(self, names: frozenset[str]) -> bool:
-        """Whether a statement with these names in it may read a view that has AI calls."""
-        ...
-
-
-@dataclass(frozen=True)
-class Core:
-    """What all queries share. ai: None where the server runs without a model."""
-
-    database: Cursors
-    guard: Guard
-    history: History
-    ai: AiSide | None
-    slice_bytes: int
-
-    def describe(
-        self, cursor: duckdb.DuckDBPyConnection, checked: Checked, parameters: Parameters | None
-    ) -> tuple[Outline, AiPlan | None]:
-        """What a statement will yield, and its plan if it has AI calls; runs nothing."""
-        if lifecycle.TABLE in checked.names:
-            cursor.register(lifecycle.TABLE, self.history.table())
-        if checked.plan_form is not None:
-            # What is wrong with the statement is said before it is written.
-            self.describe(cursor, replace(checked, plan_form=None), None)
-            plan = written(cursor, self.guard, checked)
-            return plan.outline, plan
-        if checked.consumed is None:
-            return self._describe(cursor, checked, parameters)
-        try:
-            checked.consumed.check(lambda table: columns_of(cursor, f"SELECT * FROM {table}"))
-            return self._describe(cursor, checked, parameters)
-        except PlanError as error:
-            # A place in the SQL is none in the plan.
-            raise type(error)(error.message) from None
-
-    def _describe(
-        self, cursor: duckdb.DuckDBPyConnection, checked: Checked, parameters: Parameters | None
-    ) -> tuple[Outline, AiPlan | None]:
-        views = checked.kind == "plain" and self.ai is not None and self.ai.concerns(checked.names)
-        if checked.kind == "ai" or views:
-            if self.ai is None:
-                raise BadRequest("this server runs without a model, so it cannot answer AI calls")
-            plan = self.ai.plan(checked, cursor, parameters)
-            if plan is not None:
-                return plan.outline, plan
-        return outline(cursor, checked, parameters), None
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A plan made ahead. writes: how often the database had been written before; schema: the session's, by default."""
-
-    plan: AiPlan
-    writes: int
-    schema: str | None
-
-    def holds(self, writes: int, schema: str | None) -> bool:
-        """Whether it would still be made like this."""
-        return (writes, schema) == (self.writes, self.schema)
 
 
 class Query:

@@ -7,9 +7,10 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from covey_server.core import Ready
 from covey_server.errors import NoSuchThing
 from covey_server.guard import Checked
-from covey_server.query import Query, Ready
+from covey_server.query import Query
 from covey_server.statements import Outline, Parameters
 
 

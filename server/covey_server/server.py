@@ -13,11 +13,11 @@ from covey_storage.catalog import Database
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from covey_server.config import ServerConfig
+from covey_server.core import AiSide, Core
 from covey_server.errors import ShuttingDown, StartupError
 from covey_server.flightsql import FlightSql
 from covey_server.guard import Guard
 from covey_server.lifecycle import History
-from covey_server.query import AiSide, Core
 from covey_server.recovery import Recovery
 from covey_server.registry import Registry
 from covey_server.service import SERVICE, FlightService

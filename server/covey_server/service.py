@@ -18,8 +18,9 @@ import grpc
 from grpc import StatusCode
 
 from covey_server.actions import ACTIONS, ENDS, act
+from covey_server.callers import Call
 from covey_server.errors import BadRequest, ServerError, Stopped, Unsupported, status_of
-from covey_server.flightsql import Call, FlightSql, Stream
+from covey_server.flightsql import FlightSql, Stream
 from covey_server.framing import Upload, encode_schema, frame_schema
 from covey_server.options import CHOICES
 from covey_server.proto import flight_pb2

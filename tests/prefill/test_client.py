@@ -29,7 +29,8 @@ from covey_engine.prefill.api import (
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import Cancelled, EngineError, ModelError, OutOfDeviceMemory, WorkerCrashed
 from covey_engine.prefill.process.client import EngineClient
-from covey_storage.tokens import TokenColumnWriter, text_keys
+from covey_storage.keys import text_keys
+from covey_storage.tokens import TokenColumnWriter
 from support.fake_runner import plain_margin, plain_scores
 from support.fake_worker import HUNGRY, OPENER
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import adbc_driver_flightsql.dbapi as dbapi
 import pytest
+from covey_server.core import AiSide, Core
 from covey_server.guard import Guard
 from covey_server.lifecycle import History
-from covey_server.query import AiSide, Core
 from covey_storage.catalog import Database
 from support.hash_server import Host
 from support.serving import ServerProcess, serve

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 import pytest
+from covey_server.core import Core
 from covey_server.errors import BadRequest, NoSuchThing, Stopped
 from covey_server.lanes import Lane
 from covey_server.lifecycle import History, Record
-from covey_server.query import Core, Query
+from covey_server.query import Query
 from covey_server.registry import Prepared, Registry
 from covey_server.results import Rows
 from covey_server.sessions import Sessions

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from covey_engine.operators.overflow import Overflow
 from covey_engine.prefill.api import Figures, Progress
+from covey_server.core import AiPlan, AiResult, Core
 from covey_server.guard import Checked
 from covey_server.lanes import Lane
-from covey_server.query import AiPlan, AiResult, Core, Query
+from covey_server.query import Query
 from covey_server.sessions import Sessions
 from covey_server.statements import EMPTY, Outline, Parameters
 

@@ -12,8 +12,8 @@ import duckdb
 import pytest
 from covey_server import guard as guarding
 from covey_server.config import ServerConfig
+from covey_server.core import Core
 from covey_server.guard import Guard
-from covey_server.query import Core
 from covey_server.server import Server
 from covey_server.sessions import Sessions
 from covey_storage.catalog import Database

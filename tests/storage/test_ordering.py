@@ -9,8 +9,9 @@ from random import Random
 import numpy as np
 import pytest
 from covey_storage import ordering
+from covey_storage.keys import KEY
 from covey_storage.ordering import Order, extend, sort_texts
-from covey_storage.tokens import KEY, TokenColumn, TokenColumnWriter
+from covey_storage.tokens import TokenColumn, TokenColumnWriter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.families import family

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from covey_storage import tokens as module
 from covey_storage.errors import NotFound, StorageError
-from covey_storage.tokens import KEY, TokenColumn, TokenColumnWriter, text_keys
+from covey_storage.keys import KEY, text_keys
+from covey_storage.tokens import TokenColumn, TokenColumnWriter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray

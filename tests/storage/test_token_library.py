@@ -9,12 +9,13 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from covey_storage import library as module
+from covey_storage import token_store
 from covey_storage.catalog import Database
 from covey_storage.errors import NotFound, StorageError
+from covey_storage.keys import KEY, text_keys
 from covey_storage.library import TokenLibrary
 from covey_storage.tokenizer import Tokenizer
-from covey_storage.tokens import KEY, TokenColumn, text_keys
+from covey_storage.tokens import TokenColumn
 from numpy.typing import NDArray
 from support.storage_specs import byte_spec
 
@@ -190,7 +191,7 @@ def test_missing_tables_and_columns_are_named_and_leave_nothing(library: TokenLi
 def test_what_progress_raises_ends_the_work_and_keeps_what_is_done(
     library: TokenLibrary, counting: Counting, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_SEGMENT_TOKENS", 100)
+    monkeypatch.setattr(token_store, "_SEGMENT_TOKENS", 100)
     database.cursor().execute("CREATE TABLE w AS SELECT 'word ' || range AS a FROM range(9000)")
     cursor = database.cursor()
     cursor.execute("BEGIN")

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from types import TracebackType
 
 import numpy as np
+from covey_storage.keys import KEY
 from covey_storage.library import ScratchColumn, TokenLibrary
-from covey_storage.tokens import KEY, TokenColumn, TokenColumnWriter
+from covey_storage.tokens import TokenColumn, TokenColumnWriter
 from numpy.typing import NDArray
 
 from covey_engine.prefill import api

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from covey_planner.binding.scope import Scope, position_of
 from covey_planner.errors import Unsupported
-from covey_planner.language.parse import site_number
+from covey_planner.language.parse import sites_of
 from covey_planner.logical import JOIN, Ask, Item, Joined, Mixed, Source, filters, leaves
 
 
@@ -53,7 +53,7 @@ OUTER = frozenset({"RIGHT", "FULL"})
 
 def holds_call(node: exp.Expr) -> bool:
     """Whether an expression holds an AI call."""
-    return any(site_number(part) is not None for part in node.walk())
+    return bool(sites_of(node))
 
 
 def asks_or_queries(on: exp.Expr) -> bool:

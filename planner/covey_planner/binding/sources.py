@@ -8,18 +8,17 @@ round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from covey_planner.binding.asking_joins import Asking, Written, asking, check_columns, holds_call, reducible
 from covey_planner.binding.columns import qualify
-from covey_planner.binding.scope import Catalog, Columns, Relation, Scope, describe, is_readable, position_of
-from covey_planner.binding.volatile import shown, volatile
+from covey_planner.binding.ctes import stands_alone
+from covey_planner.binding.members import Members, check_steady
+from covey_planner.binding.scope import Catalog, Columns, Relation, Scope, position_of
 from covey_planner.errors import BindError, Unsupported
-from covey_planner.language.parse import quote, site_null, site_number
-from covey_planner.language.render import render
 from covey_planner.language.writing import WRITTEN
 from covey_planner.logical import Attached, Item, Source
 
@@ -62,33 +61,6 @@ class Lateral:
     reduces: frozenset[str]
 
 
-def without_calls(node: exp.Expr) -> exp.Expr:
-    """A copy in which each AI call is a typed NULL."""
-    return node.copy().transform(
-        lambda n: exp.Var(this=site_null(n)) if site_number(n) is not None else n, copy=False
-    )
-
-
-def with_clause(ctes: Sequence[exp.CTE], rewrite: Callable[[exp.Expr], exp.Expr], used_by: str) -> str:
-    """`WITH …` for the CTEs that a query's text mentions, directly or not; else an empty text."""
-    kept: list[str] = []
-    recursive = False
-    text = used_by.lower()
-    for cte in reversed(ctes):
-        if cte.alias.lower() in text:
-            written = render(rewrite(cte))
-            kept.insert(0, written)
-            text += written.lower()
-            recursive |= bool(cte.parent and cte.parent.args.get("recursive"))
-    return f"WITH {'RECURSIVE ' if recursive else ''}{', '.join(kept)} " if kept else ""
-
-
-def stands_alone(catalog: Catalog, ctes: Sequence[exp.CTE], table: exp.Expr) -> bool:
-    """Whether a member of FROM can be read without others."""
-    body = f"SELECT * FROM {render(without_calls(table), copy=False)}"
-    return is_readable(catalog, with_clause(ctes, without_calls, body) + body)
-
-
 class FromBinder:
     """Binds the FROM clause of one SELECT."""
 
@@ -104,11 +76,9 @@ class FromBinder:
         self._late = {id(table) for table in late}
         self._laterals: list[tuple[exp.Expr, Scope, int, Item]] = []
         self._catalog = catalog
-        self._stored = stored
         self._ctes = ctes
         self._parent = parent
-        self._relations: list[Relation] = []
-        self._texts: list[str] = []
+        self._members = Members(catalog, stored, ctes, parent)
         self._items: list[Item] = []
         self._attached: list[tuple[Relation, exp.Join, exp.Expr, int]] = []
         self._conditions: list[tuple[exp.Expr, int]] = []
@@ -128,9 +98,9 @@ class FromBinder:
         scopes: list[Scope] = []
         for position, join in enumerate(joins):
             self._join(join, position)
-            scopes.append(Scope(self._relations, self._parent, select))
+            scopes.append(Scope(self._members.relations, self._parent, select))
             scopes[-1].merged = dict(self._merged)
-        scope = Scope(self._relations, self._parent, select)
+        scope = Scope(self._members.relations, self._parent, select)
         scope.merged = self._merged
         attached = tuple(self._attach(scopes[entry[-1]], *entry) for entry in self._attached)
         source = Source(tuple(self._items), attached, _insertable(select, joins))
@@ -143,7 +113,7 @@ class FromBinder:
 
     def _join(self, join: exp.Join, position: int) -> None:
         side, kind, method = (str(join.args.get(key) or "").upper() for key in ("side", "kind", "method"))
-        left = list(self._relations)
+        left = list(self._members.relations)
         keys = self._member(join.this)
         lateral = isinstance(join.this, exp.Lateral | exp.Unnest) or (
             isinstance(join.this, exp.Table) and join.this.find(exp.Column) is not None
@@ -153,7 +123,7 @@ class FromBinder:
             self._group = -1, 0  # it may read whatever stands before it
         elif is_comma(join):
             self._group = position, len(left)
-        equalities = self._merge_columns(join, left, self._relations[len(left) :])
+        equalities = self._merge_columns(join, left, self._members.relations[len(left) :])
         on = join.args.get("on")
         whole = side in {"RIGHT", "FULL"} or method in {"ASOF", "POSITIONAL"} or lateral or len(keys) > 1
         kind = side or (kind if kind in {"SEMI", "ANTI"} else "INNER")
@@ -162,7 +132,7 @@ class FromBinder:
         if whole and on is not None and holds_call(on):
             _check_group(on, left[: self._group[1]])
         if on is not None and (whole or kind != "INNER"):
-            self._check_steady(on)
+            check_steady(on)
         if method in {"ASOF", "POSITIONAL"} or lateral:
             self._check_no_call(
                 join, "a lateral" if lateral else f"{'an' if method == 'ASOF' else 'a'} {method}"
@@ -179,7 +149,9 @@ class FromBinder:
                 before = replace(item, relations=self._written[-1].left, joins=item.joins[:-1])
                 self._laterals.append((join.this, Scope(left, self._parent, select), position, before))
         elif kind != "INNER":
-            self._attached.append((self._relations[-1], _with_on(join, equalities), join.this, position))
+            self._attached.append(
+                (self._members.relations[-1], _with_on(join, equalities), join.this, position)
+            )
         else:
             self._items.append(Item(keys, join.this, position=position))
             self._conditions += [
@@ -237,7 +209,7 @@ class FromBinder:
         needs = qualify(on, scope) - {relation.key}
         if kind == "LEFT" and not needs:
             # Whatever its ON reads, it fills in NULLs for rows that are there.
-            needs = frozenset({next(other.key for other in self._relations if other is not relation)})
+            needs = frozenset({next(other.key for other in self._members.relations if other is not relation)})
         assert kind in {"LEFT", "SEMI", "ANTI"}
         return Attached(relation.key, kind, table, on, needs, position)  # type: ignore[arg-type]
 
@@ -260,6 +232,11 @@ class FromBinder:
             equalities.append(exp.EQ(this=_column(owners[0], name), expression=_column(right[0], name)))
         return equalities
 
+    @property
+    def text(self) -> str:
+        """All members, cross-joined, with every AI call a typed NULL; for asking DuckDB about types."""
+        return self._members.text
+
     def _member(self, node: exp.Expr) -> frozenset[str]:
         """Register the relations of a member of FROM; more than one where it is a join in parentheses."""
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias:
@@ -268,97 +245,7 @@ class FromBinder:
                 self._check_no_call(join, "a parenthesized")
                 keys |= self._member(join.this)
             return keys
-        self._check_stable(node)
-        relation = self._relation(node)
-        if any(other.name == relation.name for other in self._relations):
-            raise BindError(
-                f"two members of FROM are called {relation.name!r}: give one an alias", position_of(node)
-            )
-        self._relations.append(relation)
-        self._texts.append(render(without_calls(node), copy=False))
-        return frozenset({relation.key})
-
-    def _check_stable(self, node: exp.Expr) -> None:
-        """Refuse members whose rows change from one query to the next: answers would belong to other rows."""
-        names = {table.name.lower() for table in node.find_all(exp.Table)}
-        for part in [node, *(cte.this for cte in self._ctes if cte.alias.lower() in names)]:
-            self._check_steady(part, node)
-
-    def _check_steady(self, part: exp.Expr, member: exp.Expr | None = None) -> None:
-        """Refuse a part of FROM that gives other rows in the next query. member: where it is read, if not in place."""
-        found = volatile(part)
-        if found is not None:
-            raise Unsupported(
-                f"{shown(found)} in what an AI call reads is not supported: store the rows in a table first",
-                position_of(found) or position_of(member or part),
-            )
-
-    def _relation(self, node: exp.Expr) -> Relation:
-        inner = node.this if isinstance(node, exp.Lateral) else node
-        alias = node.args.get("alias")
-        identifier = alias.this if isinstance(alias, exp.TableAlias) and alias.this else None
-        names = (
-            [column.name for column in alias.args.get("columns") or []]
-            if isinstance(alias, exp.TableAlias)
-            else []
-        )
-        if isinstance(inner, exp.Table) and isinstance(inner.this, exp.Identifier):
-            identifier = identifier or inner.this
-            name = inner.name.lower()
-            is_cte = not inner.db and any(cte.alias.lower() == name for cte in self._ctes)
-            if not is_cte and not inner.args.get("pivots"):
-                stored, columns = self._table(inner)
-                return self._named(identifier, stored, lambda: _rename(columns, names) if names else columns)
-        before, text = list(self._texts), render(without_calls(node), copy=False)
-        shown = f"{quote(identifier.name)}.*" if identifier is not None else "*"
-        return self._named(identifier, None, lambda: self._describe(before, text, shown))
-
-    def _named(
-        self, identifier: exp.Identifier | None, table: str | None, load: Callable[[], Columns]
-    ) -> Relation:
-        name = (
-            identifier.name.lower() if identifier is not None else f"unnamed_subquery{len(self._relations)}"
-        )
-        depth, scope = 0, self._parent
-        while scope is not None:
-            depth, scope = depth + 1, scope.parent
-        return Relation(name, f"{name}@{depth}" if depth else name, identifier, table, load)
-
-    def _describe(self, before: list[str], text: str, shown: str) -> Columns:
-        """Columns of a member that is no stored table: alone, or behind the members it may refer to."""
-        alone = self._with_ctes(f"SELECT * FROM {text}")
-        if not before or is_readable(self._catalog, alone):
-            found = describe(self._catalog, alone)
-        else:
-            found = describe(
-                self._catalog, self._with_ctes(f"SELECT {shown} FROM {' CROSS JOIN '.join([*before, text])}")
-            )
-        return {name.lower(): (name, kind) for name, kind in found}
-
-    def _with_ctes(self, body: str) -> str:
-        return with_clause(self._ctes, without_calls, body) + body
-
-    def _table(self, node: exp.Table) -> tuple[str, Columns]:
-        for key in (
-            f"{node.db}.{node.name}".lower(),
-            node.name.lower() if node.db.lower() in {"", "main"} else "",
-        ):
-            if key in self._stored:
-                return self._stored[key]
-        shown = f"{node.db}.{node.name}" if node.db else node.name
-        raise BindError(f"no table {shown!r}", position_of(node))
-
-    @property
-    def text(self) -> str:
-        """All members, cross-joined, with every AI call a typed NULL; for asking DuckDB about types."""
-        return " CROSS JOIN ".join(self._texts)
-
-
-def _rename(columns: Columns, names: Sequence[str]) -> Columns:
-    renamed = [*names, *(stored for stored, _ in list(columns.values())[len(names) :])]
-    return {
-        new.lower(): (stored, kind) for new, (stored, kind) in zip(renamed, columns.values(), strict=False)
-    }
+        return frozenset({self._members.add(node).key})
 
 
 def _column(relation: Relation, name: str) -> exp.Column:

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from covey_planner.call import Call
 from covey_planner.cost.statistics import call_key
-from covey_planner.language.parse import site_null, site_number
+from covey_planner.language.parse import site_null, site_number, sites_of
 from covey_planner.language.render import render
 from covey_planner.logical import All, Any, Ask, Cheap, Condition, Guard, Mixed, Not
 from covey_planner.physical import Odds
@@ -118,4 +118,4 @@ def _conjuncts(condition: exp.Expr) -> list[exp.Expr]:
 
 
 def _asks(node: exp.Expr) -> bool:
-    return any(site_number(part) is not None for part in node.walk())
+    return bool(sites_of(node))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from covey_planner.binding.sources import without_calls
+from covey_planner.binding.ctes import without_calls
 from covey_planner.errors import PlanError, Position
 from covey_planner.language.functions import CLASSIFY
 from covey_planner.language.multi import OBJECT, is_list

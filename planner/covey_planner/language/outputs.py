@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from covey_planner.language.parse import Statement, site_number
+from covey_planner.language.parse import Statement, sites_of
 
 
 def name_outputs(statement: Statement, names: Sequence[str]) -> None:
@@ -26,7 +26,7 @@ def name_outputs(statement: Statement, names: Sequence[str]) -> None:
         elif at > stars[-1]:
             name = names[len(names) - (len(items) - at)]
         else:
-            held = any(site_number(part) is not None for part in item.walk())
+            held = bool(sites_of(item))
             name = statement.names[at] if held and at < len(statement.names) else ""
         if name:
             items[at] = exp.alias_(item, name, quoted=True, copy=False)

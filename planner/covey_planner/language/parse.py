@@ -149,6 +149,12 @@ def site_number(node: exp.Expr) -> int | None:
     return None
 
 
+def sites_of(node: exp.Expr) -> tuple[int, ...]:
+    """The sites in an expression, in the order of the text."""
+    found = (site_number(part) for part in node.walk(bfs=False))
+    return tuple(number for number in found if number is not None)
+
+
 def site_name(number: int, function: str) -> str:
     """What the call at a site is named in the tree: its number, and a letter for the type of its answer."""
     letter = "d" if function in SCORE else "v" if function in LABEL else "i" if function in COUNT else "b"

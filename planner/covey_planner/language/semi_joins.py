@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from covey_planner.language.parse import site_number
+from covey_planner.language.parse import sites_of
 
 _KINDS = ("SEMI", "ANTI")
 
@@ -35,15 +35,9 @@ def _only_adds_or_drops(join: exp.Join) -> bool:
 def _may_move(join: exp.Join) -> bool:
     """Whether a join asks, and its ON reads the same columns inside a subquery."""
     on = join.args.get("on")
-    if (
-        _kind(join) not in _KINDS
-        or on is None
-        or not any(site_number(part) is not None for part in on.walk())
-    ):
+    if _kind(join) not in _KINDS or on is None or not sites_of(on):
         return False
-    if not isinstance(join.this, exp.Table) or any(
-        site_number(part) is not None for part in join.this.walk()
-    ):
+    if not isinstance(join.this, exp.Table) or sites_of(join.this):
         return False
     return on.find(exp.Query, exp.Lambda) is None and all(column.table for column in on.find_all(exp.Column))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from covey_planner.binding.sources import without_calls
+from covey_planner.binding.ctes import without_calls
 from covey_planner.errors import Unsupported
 from covey_planner.language.parse import (
     Scan,

@@ -11,6 +11,7 @@ from covey_planner.binding.volatile import volatile
 from covey_planner.call import Argument, Call
 from covey_planner.cost.unanswered import OPEN
 from covey_planner.errors import Unsupported
+from covey_planner.language.parse import sites_of
 from covey_planner.logical import Value, filters, is_cheap, relations_of
 from covey_planner.lowering.asked import join_of, same_calls
 from covey_planner.lowering.decision import Decision
@@ -18,7 +19,7 @@ from covey_planner.lowering.domains import Link, values
 from covey_planner.lowering.ending import Ending
 from covey_planner.lowering.frame import Frame
 from covey_planner.lowering.ranked import First, Stage, stages
-from covey_planner.lowering.residual import Answers, Insertion, grouped_query, sites_of
+from covey_planner.lowering.residual import Answers, Insertion, grouped_query
 from covey_planner.physical import MATCH, Given
 from covey_planner.rules.share_documents import same_documents
 

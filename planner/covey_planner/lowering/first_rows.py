@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from covey_planner.binding.volatile import volatile
 from covey_planner.language.calls import is_aggregate
-from covey_planner.language.parse import site_number
+from covey_planner.language.parse import site_number, sites_of
 from covey_planner.language.render import render
 from covey_planner.logical import Source
 
@@ -55,7 +55,7 @@ def order_of(select: exp.Select, source: Source) -> Order | None:
         key = key_of(written, select, asking=True)
         if key is None:
             return None
-        if any(map(_asks, key.walk())):
+        if sites_of(key):
             break
         known.append(key)
     return as_order(known, source, len(known) < len(clause.expressions)) if known else None
@@ -106,12 +106,8 @@ def key_of(ordered: exp.Expr, select: exp.Select | None, asking: bool = False) -
     known = any(isinstance(node, exp.Column) for node in copy.walk())
     if not known or volatile(copy) is not None or any(isinstance(node, barred) for node in copy.walk()):
         return None
-    bars = any(may_change_rows(node) or (_asks(node) and not asking) for node in copy.walk())
+    bars = any(map(may_change_rows, copy.walk())) or (bool(sites_of(copy)) and not asking)
     return None if bars else copy
-
-
-def _asks(node: exp.Expr) -> bool:
-    return site_number(node) is not None
 
 
 def rows_wanted(select: exp.Select, source: Source) -> int | None:

@@ -12,9 +12,10 @@ from sqlglot import exp
 
 from covey_planner.call import Call
 from covey_planner.language.multi import is_list, labels_of
+from covey_planner.language.parse import sites_of
 from covey_planner.lowering.asked import join_of
 from covey_planner.lowering.frame import Frame
-from covey_planner.lowering.residual import Answers, Insertion, Rewrites, sites_of
+from covey_planner.lowering.residual import Answers, Insertion, Rewrites
 
 FEW = 8
 """Labels of a list that stays written out: whatever may stand for it then is known."""

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from covey_planner.call import Argument, Call
 from covey_planner.language.calls import is_aggregate
-from covey_planner.language.parse import quote, site_number
+from covey_planner.language.parse import quote, site_number, sites_of
 from covey_planner.language.render import render
 from covey_planner.logical import Block, Logical, Value
 from covey_planner.lowering.domains import Member
@@ -44,7 +44,7 @@ def limited(logical: Logical, tree: exp.Query) -> Limited | None:
     inside = range(stars[0], stars[-1]) if stars else ()
     late = [at for at in range(len(items)) if at not in inside and _may_wait(items[at], tree)]
     by_site = {value.call.site: value for value in block.values}
-    asked = {at: [by_site[site] for site in _sites(items[at]) if site in by_site] for at in late}
+    asked = {at: [by_site[site] for site in sites_of(items[at]) if site in by_site] for at in late}
     late = [at for at in late if asked[at] and not any(value.grouped for value in asked[at])]
     waiting = {value.call.site for at in late for value in asked[at]}
     early = {value.call.identity for value in block.values if value.call.site not in waiting}
@@ -180,10 +180,6 @@ def _names(items: Sequence[exp.Expr], alias: str) -> bool:
     """Whether an item may mean another one by its alias."""
     columns = (column for item in items for column in item.find_all(exp.Column))
     return alias != "" and any(column.name.lower() == alias and not column.table for column in columns)
-
-
-def _sites(item: exp.Expr) -> list[int]:
-    return [number for node in item.walk() if (number := site_number(node)) is not None]
 
 
 def _outside(item: exp.Expr) -> Iterator[exp.Expr]:

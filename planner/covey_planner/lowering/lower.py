@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from covey_planner.binding.sources import with_clause
+from covey_planner.binding.ctes import with_clause
 from covey_planner.binding.volatile import volatile
 from covey_planner.call import Call
 from covey_planner.cost.unanswered import CERTAIN, Unanswered, asked, odds_of
-from covey_planner.language.parse import site_number
+from covey_planner.language.parse import sites_of
 from covey_planner.logical import (
     All,
     Any,
@@ -330,8 +330,7 @@ class Lowering:
 
     def open(self, expr: exp.Expr) -> bool:
         """Whether an expression holds a call that is not answered yet, or whose answer only the residual finds."""
-        numbers = [number for part in expr.walk() if (number := site_number(part)) is not None]
-        return any(not self.rewrites.sites.get(number) for number in numbers)
+        return any(not self.rewrites.sites.get(number) for number in sites_of(expr))
 
     def alias(self) -> str:
         """A fresh name for an answer table in a query."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from covey_planner.binding.volatile import volatile
-from covey_planner.language.parse import site_number
+from covey_planner.language.parse import site_number, sites_of
 from covey_planner.logical import Block, Source, Value, filters
 from covey_planner.lowering.asked import same_calls
 from covey_planner.lowering.first_rows import (
@@ -24,7 +24,6 @@ from covey_planner.lowering.first_rows import (
     may_change_rows,
     whole_number,
 )
-from covey_planner.lowering.residual import sites_of
 from covey_planner.rules.share_documents import same_documents
 
 _CLAUSES = frozenset({"expressions", "from_", "joins", "where", "kind", "with_", "order", "qualify"})

@@ -16,7 +16,7 @@ from covey_planner.binding.sources import is_comma
 from covey_planner.call import Call
 from covey_planner.cost.unanswered import Unanswered
 from covey_planner.language.multi import is_list
-from covey_planner.language.parse import site_null, site_number
+from covey_planner.language.parse import site_null, site_number, sites_of
 from covey_planner.language.render import render
 from covey_planner.logical import BLOCK, JOIN, Attached
 from covey_planner.lowering.domains import key
@@ -172,12 +172,6 @@ class Rewrites:
     def sql(self, node: exp.Expr) -> str:
         """The text of such a copy."""
         return render(self.apply(node), copy=False)
-
-
-def sites_of(node: exp.Expr) -> tuple[int, ...]:
-    """The sites in an expression, in the order of the text."""
-    found = (site_number(part) for part in node.walk(bfs=False))
-    return tuple(number for number in found if number is not None)
 
 
 def insert(select: exp.Select, insertions: Sequence[Insertion]) -> None:

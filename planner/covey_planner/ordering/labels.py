@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from covey_planner.call import Call
-from covey_planner.language.parse import site_number
+from covey_planner.language.parse import sites_of
 from covey_planner.logical import All, Any, Condition, Mixed, Not, leaves
 
 
@@ -62,7 +62,7 @@ def _text(expr: exp.Expr) -> bool:
 
 def _answer(expr: exp.Expr) -> bool:
     """Whether this is the call, or what a dialect takes the label out of its answer with."""
-    return sum(site_number(node) is not None for node in expr.walk()) == 1
+    return len(sites_of(expr)) == 1
 
 
 def _opposite(verdict: bool | None) -> bool | None:

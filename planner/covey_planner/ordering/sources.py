@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import duckdb
 from sqlglot import exp
 
-from covey_planner.binding.sources import with_clause
+from covey_planner.binding.ctes import with_clause
 from covey_planner.binding.volatile import volatile
 from covey_planner.call import Argument
 from covey_planner.cost.statistics import Statistics
