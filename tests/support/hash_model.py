@@ -106,20 +106,40 @@ def read_text(tokens: list[int]) -> str:
     return b"".join(_BYTES[token] for token in tokens).decode()
 
 
+@dataclass(frozen=True)
+class Sent:
+    """A prompt as it came: what it asks, its tokens (int32, little endian), and the labels that it is for."""
+
+    asked: Asked
+    tokens: bytes
+    labels: tuple[str, ...] = ()
+
+
 class HashEngine(FakeEngine):
-    """A FakeEngine that answers by what a prompt says."""
+    """A FakeEngine that answers by what a prompt says. prompts: every one so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prompts: list[Sent] = []
 
     def start(self, order: api.WorkOrder) -> FakeRunning:
         return _HashRunning(self, order)
 
 
 class _HashRunning(FakeRunning):
+    def __init__(self, engine: HashEngine, order: api.WorkOrder) -> None:
+        super().__init__(engine, order)
+        self._prompts = engine.prompts
+
     def value(self, path: Path, readout: api.YesNo) -> float:
-        return _read(path).margin
+        asked = _read(path)
+        self._prompts.append(Sent(asked, path.data))
+        return asked.margin
 
     def scores(self, path: Path, readout: api.Labels) -> list[float]:
         asked = _read(path)
         labels = [read_text(list(label)) for label in readout.labels]
+        self._prompts.append(Sent(asked, path.data, tuple(labels)))
         assert all(label[0] == " " and label[-1] == "\n" for label in labels)
         return [asked.score(label[1:-1]) for label in labels]
 

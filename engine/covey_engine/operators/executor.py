@@ -181,9 +181,9 @@ class _Run:
             planned = self._after_samples()
             plan = planned.physical
             with self.statements.dropping(_tables(plan.steps)):
-                for step in plan.steps:
+                for number, step in enumerate(plan.steps):
                     self.statements.check()
-                    self._step(step, planned.anchors)
+                    self._step(step, plan.steps[number + 1 :], planned.anchors)
                 # The cursor must be free again before tables are dropped and the transaction ends.
                 run = self.statements.write if self.planned.writes else self.statements.read
                 with closing(run(plan.residual)) as rows:
@@ -234,17 +234,17 @@ class _Run:
             self.asking.known.add(step, subjects, found)
         return shares(step, subjects, found)
 
-    def _step(self, step: AskStep, anchors: Anchors | None) -> None:
+    def _step(self, step: AskStep, later: Sequence[AskStep], anchors: Anchors | None) -> None:
         run = self.asking.ledger.begin(step)
         with run.timed():
             self._prepare(step)
-            self._ask(step, run, anchors)
+            self._ask(step, run, later, anchors)
 
     def _prepare(self, step: AskStep) -> None:
         for table, query in step.before:
             self.statements.run(f"CREATE TEMP TABLE {quoted(table)} AS {query}")
 
-    def _ask(self, step: AskStep, run: StepRun, anchors: Anchors | None) -> None:
+    def _ask(self, step: AskStep, run: StepRun, later: Sequence[AskStep], anchors: Anchors | None) -> None:
         subjects, waves = self.gathering.subjects(step)
         # How much is cut off from a text depends on the prompt.
         if anchors is not None and subjects is not None and self.overflow != "truncate":
@@ -267,6 +267,7 @@ class _Run:
         rounds = fit(template, subjects, limit, self.overflow, self.scratch, self._describe)
         found = self.asking.ask(step, template, subjects, rounds, self._row_failed, waves)
         run.note(found)
+        self.asking.known.keep(step, subjects, found, later)
         self._learned(run, found)
         if waves is not None:
             waves.write(self.statements)

@@ -1,4 +1,4 @@
-"""Answers that a sample has brought go in; out comes what a step need not ask any more. Asks nothing.
+"""Answers of samples and earlier steps go in; out comes what a step need not ask any more. Asks nothing.
 
 An answer is known by its prompt (the segments of its step and question) and the keys of its texts, so that it is found
 whatever step asks for it.
@@ -7,7 +7,7 @@ whatever step asks for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 
 import numpy as np
 from covey_planner.physical import MATCH, AskStep, Question
@@ -31,10 +31,15 @@ class _Answers:
     states: NDArray[np.int8]
     values: NDArray[np.float64]
 
+    def and_(self, other: _Answers) -> _Answers:
+        """All answers of both; what both hold is the same."""
+        parts = zip(astuple(self), astuple(other), strict=True)
+        return _Answers(*(np.concatenate(both) for both in parts))
+
 
 @dataclass
 class Known:
-    """The answers of one statement's samples."""
+    """The answers of one statement that are asked for again: of its samples, and of steps before others alike."""
 
     _found: dict[object, _Answers] = field(default_factory=dict)
 
@@ -44,17 +49,38 @@ class Known:
 
     def add(self, step: AskStep, subjects: Subjects, found: Sequence[Found]) -> None:
         """Keep what was found for a sample, but for what failed."""
+        self._keep(step, subjects, found, [_prompt(step, question) for question in step.questions])
+
+    def keep(
+        self, step: AskStep, subjects: Subjects, found: Sequence[Found], later: Sequence[AskStep]
+    ) -> None:
+        """Keep what a step has found and later ones ask, but for what failed. What the last of them has asked is
+        forgotten.
+        """
+        wanted = {_prompt(other, question) for other in later for question in other.questions}
+        self._found = {prompt: answers for prompt, answers in self._found.items() if prompt in wanted}
+        prompts = [_prompt(step, question) for question in step.questions]
+        if wanted.intersection(prompts):
+            self._keep(step, subjects, found, [prompt if prompt in wanted else None for prompt in prompts])
+
+    def _keep(
+        self, step: AskStep, subjects: Subjects, found: Sequence[Found], prompts: Sequence[object]
+    ) -> None:
+        """prompts: by which the answers to each question are known; None where they are not kept."""
         items = np.arange(subjects.items)
         anchors = _names(subjects.anchors.keys)[subjects.anchor_rows(items)]
         partners = anchors[:0]
         if subjects.partners is not None:
             partners = _names(subjects.partners.keys)[subjects.partner_rows(items)]
-        for question, answers in zip(step.questions, found, strict=True):
+        for prompt, answers in zip(prompts, found, strict=True):
+            if prompt is None:
+                continue
             good = (answers.states == TRUE) | (answers.states == FALSE)
             values = answers.values[good] if len(answers.values) else answers.values
             theirs = partners[good] if len(partners) else partners
             kept = _Answers(anchors[good], theirs, answers.states[good], values)
-            self._found[_prompt(step, question)] = kept
+            before = self._found.get(prompt)
+            self._found[prompt] = kept if before is None else before.and_(kept)
 
     def part(self, step: AskStep, items: int) -> float:
         """The part of a step's items of which something may be known, at most."""
@@ -145,6 +171,8 @@ def _prompt(step: AskStep, question: Question) -> object:
 
 def _names(keys: Keys) -> Names:
     """The keys of each row as one value."""
+    if not keys.columns:
+        return np.zeros(keys.rows, "S16")
     columns = [np.ascontiguousarray(column).view("S16") for column in keys.columns]
     if len(columns) == 1:
         return columns[0]
@@ -167,16 +195,17 @@ def _items(subjects: Subjects, anchors: Items, partners: Items) -> Items:
     both = (anchors >= 0) & (partners >= 0)
     if subjects.pairs is None:
         return np.where(both, anchors * len(subjects.partners) + partners, -1)
-    items = np.full(len(anchors), -1)
-    for row in np.unique(anchors[both]).tolist():
-        begin, end = subjects.pairs.offsets[row : row + 2].tolist()
-        wanted = np.flatnonzero(both & (anchors == row))
-        met = subjects.pairs.indices[begin:end]
-        order = np.argsort(met, kind="stable")
-        place = np.minimum(np.searchsorted(met, partners[wanted], sorter=order), len(met) - 1)
-        there = met[order[place]] == partners[wanted]
-        items[wanted[there]] = begin + order[place[there]]
-    return items
+    # A pair as one number: ascending within an anchor only where partners were read in order.
+    size = max(len(subjects.partners), 1)
+    met = subjects.anchor_rows(np.arange(subjects.items)).astype(np.int64) * size + subjects.pairs.indices
+    order = np.argsort(met, kind="stable")
+    wanted = np.where(both, anchors * size + partners, -1)
+    place = np.minimum(np.searchsorted(met, wanted, sorter=order), len(met) - 1)
+    return (
+        np.where(both & (met[order[place]] == wanted), order[place], -1)
+        if len(met)
+        else np.full(len(both), -1)
+    )
 
 
 def _end(questions: Sequence[Question], states: NDArray[np.int8]) -> int:

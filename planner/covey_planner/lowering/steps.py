@@ -2,7 +2,8 @@
 statement.
 
 A question that a statement asks at several places is asked once for each value: later steps leave out the
-tuples that an earlier answer table holds.
+tuples that an earlier answer table holds. Pairs, and questions asked together, stay in the domain: the operators know
+what steps before have found.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class Steps:
         return Answers(call, (table,), keys_of(call), True)
 
     def finished(self) -> tuple[AskStep, ...]:
-        """All steps. What several of them ask, be it with answers of another kind, keeps its side."""
+        """All steps. What several of them ask, of whatever columns and with answers of whatever kind, keeps its side."""
         times = Counter(question for asked in self._asked for question in asked)
         return tuple(
             step if all(times[question] == 1 for question in asked) else replace(step, other=None)
@@ -167,7 +168,7 @@ class Steps:
 
     def _add(self, step: AskStep, calls: Iterable[Call]) -> None:
         self.done.append(step)
-        self._asked.append(frozenset((call.template, call.arguments_identity) for call in calls))
+        self._asked.append(frozenset(call.template for call in calls))
 
     def _other(self, calls: Sequence[Call]) -> Prompts | None:
         """The prompts of a step from the other side; None where it has none."""

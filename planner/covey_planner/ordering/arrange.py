@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from covey_planner.call import Call
 from covey_planner.logical import (
     All,
     Ask,
@@ -36,6 +35,7 @@ from covey_planner.ordering.limited import limited
 from covey_planner.ordering.posing import Poser, Unit, conjuncts
 from covey_planner.ordering.problem import Ordered, Problem
 from covey_planner.ordering.search import MOST, order
+from covey_planner.ordering.sides import Sides
 from covey_planner.ordering.sources import Sources, Stored
 from covey_planner.profiles import PromptProfile
 from covey_planner.rules.share_documents import documents
@@ -84,19 +84,19 @@ def _one_way(block: Block, cheapest: bool) -> bool:
 
 @dataclass
 class _Arranger:
-    """decided: the anchors that were chosen, by the identity of the calls as written."""
+    """decided: the anchors that were chosen."""
 
     tree: exp.Query
     profile: PromptProfile
     costing: Costing
     cheapest: bool
     posed: list[Posed]
-    decided: dict[object, str | None] = field(default_factory=dict)
+    decided: Sides = field(default_factory=Sides)
 
     def block(self, block: Block, around: Sources) -> Block:
         """A block and those inside it, outer ones first: they choose the sides of what asks about their rows."""
         sources = around.inside(block)
-        decided = dict(self.decided)
+        decided = self.decided.copy()
 
         def poser(costing: Costing) -> Poser:
             return Poser(sources, costing, self.profile, self.cheapest, decided)
@@ -105,9 +105,13 @@ class _Arranger:
         if problem.relations and 0 < len(units) <= MOST:
             ending = ending_of(block, self.tree)
             found = self._order(ending, problem, units)
+            if not self._decide(units, found):
+                # A question was wanted from two sides: now it is decided.
+                decided = self.decided.copy()
+                problem, units = poser(self.costing).pose(block)
+                found = self._order(ending, problem, units)
             if ending is None or ending.enough is None:
                 self.posed.append(Posed(block, poser, self.costing, problem, units, found))
-            self._decide(units, found)
             block = replace(block, plan=self._ordered(block.plan, units, found))
         return replace(
             block,
@@ -127,16 +131,19 @@ class _Arranger:
         endings = [number for number, can in enumerate(asked) if can]
         return limited(problem, ending.enough, self.costing.seconds, endings)
 
-    def _decide(self, units: Sequence[Unit], found: Ordered) -> None:
+    def _decide(self, units: Sequence[Unit], found: Ordered) -> bool:
+        """Note the sides that an order has chosen; False where it wants a question from two of them."""
+        agreed = True
         for choice in found.choices:
             unit = units[choice.predicate]
             if unit.call is not None and len(unit.calls) > 1:
                 chosen = unit.calls[choice.side]
                 anchors = frozenset().union(*(chosen.arguments[n].relations for n in chosen.sides[0]))
-                self.decided[unit.call.identity] = min(anchors)
+                agreed &= self.decided.choose(unit.call, min(anchors))
             if unit.anchors and unit.condition is not None:
-                asked = (leaf.call for leaf in leaves(unit.condition) if isinstance(leaf, Ask))
-                self.decided.update({call.identity: unit.anchors[choice.side] for call in asked})
+                for call in (leaf.call for leaf in leaves(unit.condition) if isinstance(leaf, Ask)):
+                    agreed &= self.decided.choose(call, unit.anchors[choice.side])
+        return agreed
 
     def _ordered(self, plan: Node, units: Sequence[Unit], found: Ordered) -> Node:
         """The filters in their new order, neighbours on the same documents together."""
@@ -171,7 +178,7 @@ class _Arranger:
         return replace(
             block,
             plan=_mapped(block.plan, self._leaf),
-            values=tuple(replace(value, call=self._call(value.call)) for value in block.values),
+            values=tuple(replace(value, call=self.decided.on(value.call)) for value in block.values),
             nested=tuple(map(self._anchored, block.nested)),
             joins=tuple(replace(join, plan=_mapped(join.plan, self._leaf)) for join in block.joins),
         )
@@ -179,16 +186,11 @@ class _Arranger:
     def _leaf(self, leaf: Cheap | Ask | Mixed) -> Condition:
         match leaf:
             case Ask(call):
-                return Ask(self._call(call))
+                return Ask(self.decided.on(call))
             case Mixed(values=values, blocks=blocks):
-                changed = tuple(replace(value, call=self._call(value.call)) for value in values)
+                changed = tuple(replace(value, call=self.decided.on(value.call)) for value in values)
                 return replace(leaf, values=changed, blocks=tuple(map(self._anchored, blocks)))
         return leaf
-
-    def _call(self, call: Call) -> Call:
-        if call.identity not in self.decided:
-            return call
-        return replace(call, anchor=self.decided[call.identity], chosen=True)
 
 
 def _mapped(plan: Node, change: Callable[[Cheap | Ask | Mixed], Condition]) -> Node:

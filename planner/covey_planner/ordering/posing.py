@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -13,6 +13,7 @@ from covey_planner.logical import All, Ask, Block, Condition, Mixed, Value, filt
 from covey_planner.ordering.costing import Costing
 from covey_planner.ordering.labels import accepted, labelled
 from covey_planner.ordering.problem import Documents, Predicate, Problem, Prompt, Share, Side
+from covey_planner.ordering.sides import Sides
 from covey_planner.ordering.sources import Sources
 from covey_planner.ordering.trees import Odds, shortest
 from covey_planner.profiles import PromptProfile
@@ -36,7 +37,7 @@ class Unit:
 
 
 class Poser:
-    """Poses the problem of one block. cheapest: whether anchors are chosen; decided: those that are, by identity."""
+    """Poses the problem of one block. cheapest: whether anchors are chosen; decided: those that are."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class Poser:
         costing: Costing,
         profile: PromptProfile,
         cheapest: bool,
-        decided: Mapping[object, str | None],
+        decided: Sides,
     ) -> None:
         self._sources = sources
         self._costing = costing
@@ -141,7 +142,7 @@ class Poser:
 
     def _tree(self, unit: Unit, predicate: Predicate, calls: Sequence[Call]) -> tuple[Unit, Predicate]:
         """A tree of calls like its first one, from any side where all may be asked from it, else from the first."""
-        free = all(call.anchor is None and call.identity not in self._decided for call in calls)
+        free = all(call.anchor is None and self._decided.of(call) is None for call in calls)
         anchors = tuple(_anchor(call) for call in unit.calls)
         unit = replace(unit, call=None, calls=())
         if self._own is not None and free and len(anchors) > 1:
@@ -157,8 +158,9 @@ class Poser:
         if early is None and self._own is not None:
             early = call.relations - self._own
         calls = [call]
-        if call.identity in self._decided:
-            calls = [replace(call, anchor=self._decided[call.identity])]
+        decided = self._decided.of(call)
+        if decided is not None:
+            calls = [replace(call, anchor=decided)]
         elif call.is_join and call.anchor is None and self._cheapest:
             partner = call.arguments[call.sides[1][0]].relations
             calls.append(replace(call, anchor=min(partner, default=None)))
