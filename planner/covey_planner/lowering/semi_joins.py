@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from covey_planner.binding.clauses import own_nodes
 from covey_planner.language.render import render
 from covey_planner.logical import Attached
 
@@ -44,12 +45,30 @@ def in_place(join: exp.Expr, number: int) -> str:
 def as_predicates(select: exp.Select, joins: Sequence[tuple[exp.Expr, Attached]], write: Write) -> None:
     """Turn joins of a copied SELECT, each with what it was bound to, into predicates of its WHERE."""
     gone = {id(node) for node, _ in joins}
+    for node, join in joins:
+        _name_merged(select, node, join)
     select.set("joins", [node for node in select.args["joins"] if id(node) not in gone])
     found: list[exp.Expr] = [exp.Var(this=attached_sql(join, write)) for _, join in joins]
     where = select.args.get("where")
     if where is not None:
         found.insert(0, exp.Paren(this=where.this))
     select.set("where", exp.Where(this=exp.and_(*found, copy=False)))
+
+
+def _name_merged(select: exp.Select, node: exp.Expr, join: Attached) -> None:
+    """Say of which table a column is that USING or NATURAL makes the only one of its name; it would be ambiguous."""
+    if not (node.args.get("using") or str(node.args.get("method") or "").upper() == "NATURAL"):
+        return
+    merged = {pair.this.name.lower(): pair.this for pair in join.on.find_all(exp.EQ)}
+    aliases = {item.alias.lower() for item in select.expressions}
+    for key, value in select.args.items():
+        parts = [
+            part for part in (value if isinstance(value, list) else [value]) if isinstance(part, exp.Expr)
+        ]
+        for column in [own for part in parts for own in own_nodes(part, calls=True)]:
+            name = column.name.lower() if isinstance(column, exp.Column) and not column.table else ""
+            if name in merged and not (key == "order" and name in aliases):
+                column.replace(merged[name].copy())
 
 
 def _exists(kind: str, table: str, on: str) -> str:
