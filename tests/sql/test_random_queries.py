@@ -46,7 +46,7 @@ class Sides:
     def compare(self, statements: Drawn, dialect: str, optimize: bool) -> None:
         """Run statements on the oracle and in a dialect on the server."""
         self.tried += 1
-        expected = _last(self.oracle, statements.spelled("duckdb"))
+        expected = _last(self.oracle, statements.spelled("oracle"))
         if expected.rows is None:
             # What DuckDB refuses, such as a correlation that it cannot undo, the server may know how to do.
             return
@@ -54,9 +54,14 @@ class Sides:
         texts = statements.spelled(dialect)
         shown = f"{dialect}, {'optimized' if optimize else 'as written'}:\n" + ";\n".join(texts)
         before = len(self.engine.orders)
+        self.engine.prompts.clear()
         found = _last(self.runs[dialect, optimize], texts)
         if found.error is None:
             assert _counted(found) == _counted(expected), shown
+            # A score and a truth value are two calls, and have the same prompt.
+            if not any("SCORE" in text for text in texts):
+                again = [sent.asked for sent, times in Counter(self.engine.prompts).items() if times > 1]
+                assert not again, f"asked twice: {again}\n{shown}"
             return
         assert any(words in found.error for words in REFUSED), f"{shown}\n{found.error}"
         assert len(self.engine.orders) == before, f"{shown}\nasked, and then refused: {found.error}"

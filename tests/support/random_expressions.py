@@ -13,7 +13,7 @@ from support.random_spelling import mark
 
 @dataclass(frozen=True)
 class Column:
-    """What can be read: its SQL and whether it is int, text or bool."""
+    """What can be read: its SQL and whether it is int, text, bool or date."""
 
     sql: str
     kind: str
@@ -42,6 +42,8 @@ class Expressions:
         self._at = 0
         self._names = 0
         self.duckdb_only = False
+        # Whether forms are drawn that are rare, or that DuckDB alone has.
+        self.rare = self.chance(45)
 
     def pick(self, *choices):
         """One of the choices, the first being the simplest."""
@@ -70,7 +72,19 @@ class Expressions:
         column = self.of_kind("text", columns)
         if column is None or self.chance(4):
             return self.pick(word("red"), mark("as_text", "NULL"), word(""))
-        match self.pick(*["column"] * 8, "upper", "joined", "twice", "or_else", "case"):
+        other = ["other"] if self.rare else []
+        match self.pick(*["column"] * 9, "upper", "joined", "twice", "or_else", "case", *other):
+            case "other":
+                self.duckdb_only = True
+                return self.pick(
+                    f"nullif({column}, '')",
+                    f"substr({column}, 1, 2)",
+                    f"concat_ws('/', {column}, {self.of_kind('text', columns)})",
+                    f"({column}::VARCHAR)[:2]",
+                    f"({column} COLLATE NOCASE)",
+                    f"[{column}, 'x'][1]",
+                    f"({{'v': {column}}}).v",
+                )
             case "upper":
                 return f"upper({column})"
             case "joined":
@@ -85,8 +99,11 @@ class Expressions:
 
     def argument(self, columns: Columns) -> str:
         """What a question can be about: now and then a number or a truth value."""
-        kind = self.pick(*["text"] * 10, "int", "bool")
+        kind = self.pick(*["text"] * 10, "int", "bool", "date")
         found = None if kind == "text" else self.of_kind(kind, columns)
+        if found is not None and self.rare and self.chance(40):
+            self.duckdb_only = True
+            return {"int": f"{found}::DOUBLE", "date": f"strftime({found}, '%d.%m.')"}.get(kind, found)
         return found or self.text(columns)
 
     # AI calls
@@ -122,7 +139,11 @@ class Expressions:
 
     def answer(self, columns: Columns) -> str:
         """Another AI call than a yes or no, compared."""
-        match self.pick("label", "score", "score", "tokens", "labels"):
+        match self.pick("label", "score", "score", "tokens", "labels", *(["many"] if self.rare else [])):
+            case "many":
+                self.duckdb_only = True
+                many = mark("many", self.of_kind("text", columns) or "CAST(NULL AS VARCHAR)", "abc")
+                return self.pick(f"list_contains({many}, 'a')", f"(len({many}) > 1)", f"({many} = ['b'])")
             case "label":
                 return f"({self.label(columns)} {self.pick('=', '<>')} {word(self.pick('a', 'b'))})"
             case "labels":
@@ -144,6 +165,8 @@ class Expressions:
                 )
             case "text":
                 form = self.pick("{} IS NOT NULL", "{} = {}", f"{{}} > {word('m')}", f"{{}} = {word('red')}")
+            case "date":
+                form = self.pick("{} IS NULL", "{} = {}", "{} > DATE '2024-01-01'")
             case _:
                 form = self.pick("{}", "NOT {}", "{} IS NULL", "{} = {}")
         return f"({form.format(column.sql, other)})"
@@ -156,8 +179,16 @@ class Expressions:
         form = self.pick(
             *["({} AND {})"] * 4, *["({} OR {})"] * 4, *["(NOT {})"] * 2, "({} AND NOT {})", "({} IS NOT TRUE)",
             "({} IS NULL)", "(CASE WHEN {} THEN {} END)", "coalesce({}, {})", "({} = {})", "({} IS DISTINCT FROM {})",
-            "either",
+            "either", *(["odd"] * 3 if self.rare else []),
         )  # fmt: skip
+        if form == "odd":
+            self.duckdb_only = True
+            form = self.pick(
+                "({} IN ({}, NULL))", "(CASE {} WHEN {} THEN TRUE WHEN NOT TRUE THEN NULL END)", "({} IS NOT FALSE)",
+                "(list_contains([{}, {}], TRUE))", "({} < {})", "(nullif({}, {}))", "(NOT ({} AND {}) OR NULL)",
+                "(if({}, NULL, {}))", "({} BETWEEN FALSE AND {})", "(greatest({}, {}))", "(struct_pack(v := {}).v)",
+                "(xor(CAST({} AS INTEGER), 1) = CAST({} AS INTEGER))",
+            )  # fmt: skip
         if form == "either":
             return mark("either", *inner, self.leaf(columns, 0))
         return form.format(*inner)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from support.random_expressions import Column, Columns, Expressions, columns_of, word
 from support.random_spelling import mark
-from support.random_tables import STORED
+from support.random_tables import NESTED, STORED
 
 _JOINS = (
     "JOIN",
@@ -47,7 +47,13 @@ class Sources(Expressions):
 
     def stored(self) -> tuple[str, list[Column]]:
         """A table."""
-        alias, table = self.name(), self.pick("b", "a", "a", "c", "b", "a", "c", "d")
+        alias, table = (
+            self.name(),
+            self.pick("b", "a", "a", "c", "b", "a", "c", "d", *("ee" if self.rare else "")),
+        )
+        if table == "e":
+            self.duckdb_only = True
+            return f"e {alias}", [Column(f"{alias}.{name}", kind) for name, kind in NESTED]
         return f"{mark('table', table)} {alias}", columns_of(alias, STORED[table])
 
     def relation(self, depth: int) -> tuple[str, list[Column]]:
@@ -81,7 +87,7 @@ class Sources(Expressions):
 
     def source(self, depth: int) -> tuple[str, list[Column]]:
         """A FROM clause and what can be read from it."""
-        text, columns = self.relation(depth)
+        text, columns = self.paired() if self.rare and self.chance(15) else self.relation(depth)
         comma = False
         for _ in range(self.pick(0, 0, 0, 1, 1, 2) if depth > 1 else self.pick(0, 0, 0, 1)):
             if self.chance(5):
@@ -106,6 +112,28 @@ class Sources(Expressions):
                 columns = both
         return text, columns
 
+    def paired(self) -> tuple[str, list[Column]]:
+        """Two tables joined by the names of columns, by the nearest number, or by their places."""
+        self.duckdb_only = True
+        left, right, tables = self.name(), self.name(), self.pick("bc", "ab", "aa", "cb", "bd")
+        columns = columns_of(left, STORED[tables[0]])
+        added = columns_of(right, STORED[tables[1]])
+        side = self.pick("", "", "LEFT ", "RIGHT ", "FULL ", "SEMI ", "ANTI ")
+        form = self.pick("USING (id)", "USING (t, id)", "NATURAL", "ASOF", "POSITIONAL")
+        one, other = f"{mark('table', tables[0])} {left}", f"{mark('table', tables[1])} {right}"
+        if form == "POSITIONAL":
+            return f"{one} POSITIONAL JOIN {other}", [*columns, *added]
+        if form == "ASOF":
+            # The numbers of c are all different.
+            other, added = f"c {right}", columns_of(right, STORED["c"])
+            side = side.replace("SEMI ", "").replace("ANTI ", "")
+            return f"{one} ASOF {side}JOIN {other} ON {left}.id >= {right}.id", [*columns, *added]
+        text = (
+            f"{one} NATURAL {side}JOIN {other}" if form == "NATURAL" else f"{one} {side}JOIN {other} {form}"
+        )
+        merged = [Column("id", "int")] * 3 if self.chance(40) else []
+        return text, [*merged, *columns, *(() if side in ("SEMI ", "ANTI ") else added)]
+
     # SELECT
 
     def select(self, depth: int) -> tuple[str, list[str]]:
@@ -117,7 +145,13 @@ class Sources(Expressions):
                 f"{left} {mark('set', self.pick('UNION ALL', 'UNION', 'INTERSECT', 'EXCEPT'))} {right}",
                 kinds,
             )
+        if self.rare and self.chance(25):
+            return self.special(depth)
         return self.grouped(depth) if self.chance(25) else self.plain(depth)
+
+    def special(self, depth: int) -> tuple[str, list[str]]:
+        """A query of a form that hardly any statement has."""
+        raise NotImplementedError
 
     def where(self, columns: Columns, depth: int) -> str:
         """A WHERE clause, as a rule."""

@@ -81,6 +81,18 @@ def _labels(words: str) -> str:
     return "[" + ", ".join(_text(word) for word in words) + "]"
 
 
+def _many(value: str, words: str) -> str:
+    """A list of labels for plain DuckDB: those whose own question is answered yes."""
+    asked = (f"Does the label '{word}' fit?" for word in words)
+    fitting = (
+        f"CASE WHEN AI_FILTER({_text(q)}, {value}) THEN '{word}' END"
+        for q, word in zip(asked, words, strict=True)
+    )
+    return (
+        f"CASE WHEN {value} IS NOT NULL THEN list_filter([{', '.join(fitting)}], lambda v: v IS NOT NULL) END"
+    )
+
+
 _Form = Callable[..., str]
 _FORMS: Mapping[str, Mapping[str, _Form]] = {
     "duckdb": {
@@ -105,7 +117,9 @@ _FORMS: Mapping[str, Mapping[str, _Form]] = {
             f"AI_CLASSIFY(PROMPT({_text(template)}, {', '.join(values)}), {_labels(words)})"
         ),
         "tokens": lambda value: f"AI_COUNT_TOKENS({value})",
+        "many": lambda value, words: f"AI_CLASSIFY({value}, {_labels(words)}, {{'output_mode': 'multi'}})",
     },
+    "oracle": {"many": _many},
     "snowflake": {
         "column": lambda alias, name: (
             f'{alias}."{name.upper()}"' if _sometimes(alias, name) else f"{alias}.{name}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 from support.random_expressions import Column, Columns, columns_of, word
-from support.random_sources import Sources
+from support.random_forms import Forms
 from support.random_spelling import DIALECTS, mark, spelled
 from support.random_tables import STORED
 
@@ -30,7 +30,7 @@ class Drawn:
         return tuple(spelled(text, dialect) for text in self.statements)
 
 
-class _Writer(Sources):
+class _Writer(Forms):
     """Draws whole statements."""
 
     def limited(self, query: str, kinds: Sequence[str]) -> str:
@@ -104,6 +104,9 @@ class _Writer(Sources):
         """What makes a table z, a statement that changes it, and a query of what is there then."""
         table = self.pick("b", "a", "c")
         columns = [Column(f"z.{name}", kind) for name, kind in STORED[table]]
+        made = f"CREATE OR REPLACE TABLE {mark('table', 'z')} AS SELECT * FROM {mark('table', table)}"
+        if self.rare and self.chance(70):
+            return made, self.other_change(columns), f"SELECT * FROM {mark('table', 'z')}"
         where = self.condition(columns, 2) if self.chance(80) else ""
         text = self.pick(
             self.text(columns), self.label(columns), mark("either", self.call(columns), word("y"), "t")
@@ -116,8 +119,25 @@ class _Writer(Sources):
             *[f"INSERT INTO {z} (id, t) {source}"] * 3,
             f"CREATE OR REPLACE TABLE {z} AS {source}",
         )
-        made = f"CREATE OR REPLACE TABLE {z} AS SELECT * FROM {mark('table', table)}"
         return made, statement, f"SELECT * FROM {z}"
+
+    def other_change(self, columns: Columns) -> str:
+        """A change of table z by the rows of another query."""
+        self.duckdb_only = True
+        form = self.pick(*range(7))
+        inner, _ = self.plain(2, ["int", "text"])
+        source = f"(SELECT c0 AS i, min(c1) AS v FROM ({inner}) GROUP BY c0) s"
+        both = [*columns, *columns_of("s", [("i", "int"), ("v", "text")])]
+        return (
+            f"MERGE INTO z USING {source} ON s.i = z.id WHEN MATCHED THEN UPDATE SET t = s.v "
+            "WHEN NOT MATCHED THEN INSERT (id, t) VALUES (s.i, s.v)",
+            f"MERGE INTO z USING {source} ON s.i = z.id WHEN MATCHED THEN DELETE",
+            f"UPDATE z SET t = s.v FROM {source} WHERE s.i = z.id AND {self.condition(both, 1, 2)}",
+            f"DELETE FROM z USING {source} WHERE s.i = z.id AND {self.condition(both, 1, 2)}",
+            f"INSERT INTO z BY NAME SELECT i AS id, v AS t FROM {source}",
+            f"DELETE FROM z WHERE id IN (SELECT i FROM {source} WHERE {self.call(both[-2:])})",
+            f"UPDATE z SET t = (SELECT max(v) FROM {source} WHERE s.i = z.id AND {self.call(both)})",
+        )[form]
 
     def view(self) -> tuple[str, ...]:
         """A view, and a query of it."""

@@ -11,6 +11,10 @@ INSERT INTO b VALUES (1, 'red', 2), (2, 'one', 1), (3, NULL, 3), (NULL, 'two', N
 CREATE TABLE c (id INTEGER, t VARCHAR, flag BOOLEAN);
 INSERT INTO c VALUES (1, 'x', TRUE), (2, 'red', FALSE), (3, 'x', NULL), (4, NULL, TRUE);
 CREATE TABLE d (id INTEGER, t VARCHAR, n INTEGER);
+CREATE TABLE e (id INTEGER, day DATE, s STRUCT(t VARCHAR, n INTEGER), l VARCHAR[], t VARCHAR);
+INSERT INTO e VALUES (1, '2024-02-29', {'t': 'red', 'n': 1}, ['red', 'x'], 'red'), (2, NULL, NULL, NULL, NULL),
+    (3, '2024-02-29', {'t': NULL, 'n': NULL}, [], repeat('a long story ', 90)), (NULL, '1999-12-31', {'t': '', 'n': 2},
+    [NULL, 'x'], 'x'), (5, '2024-03-01', {'t': 'x', 'n': 1}, ['x'], repeat('a long story ', 90));
 """
 
 STORED = {
@@ -19,3 +23,14 @@ STORED = {
     "c": [("id", "int"), ("t", "text"), ("flag", "bool")],
     "d": [("id", "int"), ("t", "text"), ("n", "int")],
 }
+
+NESTED = [
+    ("id", "int"),
+    ("t", "text"),
+    ("s.t", "text"),
+    ("s.n", "int"),
+    ("l[1]", "text"),
+    ("l[2]", "text"),
+    ("day", "date"),
+]
+"""What can be read of table e, as DuckDB says it."""
