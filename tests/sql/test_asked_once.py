@@ -112,13 +112,13 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_every_prompt_is_sent_once(sides: Sides, name: str, way: str) -> None:
     sql, (run, engine) = written(STATEMENTS[name]), sides.runs[way]
-    engine.prompts.clear()
+    engine.sent.clear()
     found = run(Record(0, "query", sql))
     expected = sides.oracle(Record(0, "query", sql))
     assert found.rows is not None, found.error
     assert expected.rows is not None, expected.error
     assert Counter(found.rows) == Counter(expected.rows)
-    assert engine.prompts
-    often = Counter((sent.asked, sent.labels) for sent in engine.prompts)
+    assert engine.sent
+    often = Counter((sent.asked, sent.labels) for sent in engine.sent)
     again = {asked: times for asked, times in often.items() if times > 1}
     assert not again, sql

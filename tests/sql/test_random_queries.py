@@ -54,13 +54,13 @@ class Sides:
         texts = statements.spelled(dialect)
         shown = f"{dialect}, {'optimized' if optimize else 'as written'}:\n" + ";\n".join(texts)
         before = len(self.engine.orders)
-        self.engine.prompts.clear()
+        self.engine.sent.clear()
         found = _last(self.runs[dialect, optimize], texts)
         if found.error is None:
             assert _counted(found) == _counted(expected), shown
             # A score and a truth value are two calls, and have the same prompt.
             if not any("SCORE" in text for text in texts):
-                again = [sent.asked for sent, times in Counter(self.engine.prompts).items() if times > 1]
+                again = [sent.asked for sent, times in Counter(self.engine.sent).items() if times > 1]
                 assert not again, f"asked twice: {again}\n{shown}"
             return
         assert any(words in found.error for words in REFUSED), f"{shown}\n{found.error}"

@@ -116,11 +116,11 @@ class Sent:
 
 
 class HashEngine(FakeEngine):
-    """A FakeEngine that answers by what a prompt says. prompts: every one so far."""
+    """A FakeEngine that answers by what a prompt says. sent: every prompt so far."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.prompts: list[Sent] = []
+        self.sent: list[Sent] = []
 
     def start(self, order: api.WorkOrder) -> FakeRunning:
         return _HashRunning(self, order)
@@ -129,17 +129,17 @@ class HashEngine(FakeEngine):
 class _HashRunning(FakeRunning):
     def __init__(self, engine: HashEngine, order: api.WorkOrder) -> None:
         super().__init__(engine, order)
-        self._prompts = engine.prompts
+        self._sent = engine.sent
 
     def value(self, path: Path, readout: api.YesNo) -> float:
         asked = _read(path)
-        self._prompts.append(Sent(asked, path.data))
+        self._sent.append(Sent(asked, path.data))
         return asked.margin
 
     def scores(self, path: Path, readout: api.Labels) -> list[float]:
         asked = _read(path)
         labels = [read_text(list(label)) for label in readout.labels]
-        self._prompts.append(Sent(asked, path.data, tuple(labels)))
+        self._sent.append(Sent(asked, path.data, tuple(labels)))
         assert all(label[0] == " " and label[-1] == "\n" for label in labels)
         return [asked.score(label[1:-1]) for label in labels]
 
