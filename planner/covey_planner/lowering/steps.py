@@ -114,7 +114,7 @@ class Steps:
         return Answers(call, (table,), keys_of(call), True)
 
     def finished(self) -> tuple[AskStep, ...]:
-        """All steps. What several of them ask, of whatever columns and with answers of whatever kind, keeps its side."""
+        """All steps. What several of them ask, of whatever columns and with whatever answers, keeps its side."""
         times = Counter(question for asked in self._asked for question in asked)
         return tuple(
             step if all(times[question] == 1 for question in asked) else replace(step, other=None)
