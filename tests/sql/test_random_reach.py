@@ -7,6 +7,7 @@ import re
 from collections import Counter
 
 import pytest
+from support import random_expressions
 from support.random_spelling import DIALECTS
 from support.random_sql import Drawn, draw
 
@@ -16,7 +17,11 @@ CONSTRUCTS = """
     CASE WHEN|UNION ALL|UNION SELECT|INTERSECT|EXCEPT|EXISTS|NOT EXISTS|IN (SELECT|NOT IN (SELECT|(SELECT count(*)|
     (SELECT max(|LIMIT|ORDER BY|OFFSET 1|DISTINCT|AI_FILTER(|PROMPT(|AI_SCORE(|AI_CLASSIFY(|AI_SENTIMENT(|
     AI_COUNT_TOKENS(|upper(|{1}|{2}|coalesce(|IS DISTINCT FROM|NULL|UPDATE z SET|DELETE FROM z|INSERT INTO z|
-    CREATE OR REPLACE TABLE z|ROLLUP|CUBE|GROUPING SETS|DISTINCT ON|PIVOT|UNPIVOT|INTERSECT ALL|BY NAME|LIMIT 1)|
+    CREATE OR REPLACE TABLE z
+"""
+
+RARE = """
+    ROLLUP|CUBE|GROUPING SETS|DISTINCT ON|PIVOT|UNPIVOT|INTERSECT ALL|BY NAME|LIMIT 1)|
     = ANY (|unnest(|ROWS BETWEEN|GROUPS 1|lag(|first_value(|dense_rank(|string_agg(|histogram(|USING (id)|NATURAL|
     ASOF|POSITIONAL|output_mode|MERGE INTO|UPDATE z SET t = s.v FROM|DELETE FROM z USING|FROM e |.s.t|.l[1]|.day|
     ::DOUBLE|COLLATE|BETWEEN FALSE|greatest(
@@ -36,6 +41,19 @@ def found() -> list[Drawn]:
     chance = random.Random(5)
     forms = ["query"] * 8 + ["change", "view"]
     return [draw(chance.randbytes(220), chance.choice(forms)) for _ in range(3000)]
+
+
+def test_rare_forms_are_there_where_they_are_wanted(
+    found: list[Drawn], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = ["; ".join(statements.spelled("duckdb")) for statements in found]
+    monkeypatch.setattr(random_expressions, "RARE", True)
+    chance = random.Random(5)
+    forms = ["query"] * 8 + ["change", "view"]
+    drawn = [draw(chance.randbytes(220), chance.choice(forms)).spelled("duckdb") for _ in range(3000)]
+    for construct in map(str.strip, RARE.split("|")):
+        assert any(construct in text for texts in drawn for text in texts), construct
+    assert not any("ROLLUP" in text for text in usual)
 
 
 def test_every_construct_is_there(found: list[Drawn]) -> None:

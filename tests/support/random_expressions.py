@@ -5,6 +5,7 @@ A choice is read from a tape of bytes; a zero, and all beyond its end, is the si
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ class Column:
 
 
 Columns = Sequence[Column]
+
+RARE = os.environ.get("COVEY_RANDOM_FORMS") == "all"
+"""Whether rarer forms are drawn as well: without them the same are drawn as ever."""
 
 TEMPLATES = ("Is {0} ", "{0} fits {1}, ", "{1} is {0}. ", "{1} and {{so}} {0}: ", "{2} of {0} or {1}? ")
 
@@ -43,7 +47,7 @@ class Expressions:
         self._names = 0
         self.duckdb_only = False
         # Whether forms are drawn that are rare, or that DuckDB alone has.
-        self.rare = self.chance(45)
+        self.rare = RARE and self.chance(45)
 
     def pick(self, *choices):
         """One of the choices, the first being the simplest."""
@@ -73,7 +77,7 @@ class Expressions:
         if column is None or self.chance(4):
             return self.pick(word("red"), mark("as_text", "NULL"), word(""))
         other = ["other"] if self.rare else []
-        match self.pick(*["column"] * 9, "upper", "joined", "twice", "or_else", "case", *other):
+        match self.pick(*["column"] * 8, "upper", "joined", "twice", "or_else", "case", *other):
             case "other":
                 self.duckdb_only = True
                 return self.pick(
@@ -99,7 +103,7 @@ class Expressions:
 
     def argument(self, columns: Columns) -> str:
         """What a question can be about: now and then a number or a truth value."""
-        kind = self.pick(*["text"] * 10, "int", "bool", "date")
+        kind = self.pick(*["text"] * 10, "int", "bool", *(["date"] if self.rare else []))
         found = None if kind == "text" else self.of_kind(kind, columns)
         if found is not None and self.rare and self.chance(40):
             self.duckdb_only = True

@@ -23,10 +23,15 @@ from covey_planner.language.writing import WRITTEN
 from covey_planner.logical import Attached, Item, Source
 
 
+def _reads(on: exp.Expr, before: Sequence[Relation]) -> exp.Column | None:
+    """The first column of these relations that an ON names."""
+    names = {relation.name for relation in before}
+    return next((column for column in on.find_all(exp.Column) if column.table.lower() in names), None)
+
+
 def _check_group(on: exp.Expr, before: Sequence[Relation]) -> None:
     """Refuse an ON with AI calls that reads members before the last comma, as only DuckDB's lateral joins can."""
-    names = {relation.name for relation in before}
-    found = next((column for column in on.find_all(exp.Column) if column.table.lower() in names), None)
+    found = _reads(on, before)
     if found is not None:
         raise Unsupported(
             f"an AI call in an ON that reads {found.table!r}, which stands before a comma, is not supported: "
@@ -126,6 +131,8 @@ class FromBinder:
         equalities = self._merge_columns(join, left, self._members.relations[len(left) :])
         on = join.args.get("on")
         whole = side in {"RIGHT", "FULL"} or method in {"ASOF", "POSITIONAL"} or lateral or len(keys) > 1
+        if whole and on is not None and not holds_call(on) and _reads(on, left[: self._group[1]]):
+            self._group = -1, 0  # as DuckDB's lateral joins can
         kind = side or (kind if kind in {"SEMI", "ANTI"} else "INNER")
         beside = frozenset(relation.key for relation in left[self._group[1] :])
         self._written.append(Written(join, kind, keys, beside))
