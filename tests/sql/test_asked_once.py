@@ -56,7 +56,7 @@ STATEMENTS = {
     "JOIN b ON b.n = id WHERE {x.t}",
     "text: a column that NATURAL merges": "SELECT id, b.t FROM a NATURAL ANTI JOIN d JOIN b ON b.n = a.n "
     "WHERE id > 1 AND {b.t} ORDER BY id",
-    "text: an ON that reads what stands before a comma": "SELECT x.id, z.id FROM b x, b y RIGHT JOIN b z ON x.id = z.id "
+    "text: an ON that reads before a comma": "SELECT x.id, z.id FROM b x, b y RIGHT JOIN b z ON x.id = z.id "
     "WHERE {z.t}",
     "label: WHERE and SELECT": "SELECT id, <t> FROM a WHERE <t> = 'a' OR <t> = 'b'",
     "label: two aliases": "SELECT x.id, <x.t>, <y.t> FROM a x JOIN a y ON x.n = y.n WHERE <x.t> <> <y.t>",
