@@ -173,12 +173,12 @@ class Drawer:
             return
         path = job.paths[0]
         alike = _alike(path, theirs.paths[0])
-        shared = path.until[alike - 1].lengths(rows[drivers], None)
+        shared = path.until(alike).lengths(rows[drivers], None)
         for other in others:
             more = _alike(other.offer.batch.job.paths[0], theirs.paths[0])
             if more > alike and other.offer.batch.job.prepared.pairs is None:
                 there = np.isin(drivers, other.drivers)
-                lengths = theirs.paths[0].until[more - 1].lengths(offer.batch.rows, None)
+                lengths = theirs.paths[0].until(more).lengths(offer.batch.rows, None)
                 shared = np.where(there, np.maximum(shared, lengths), shared)
         _lower(offer.costs, offer.lengths, shared)
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Slots = NDArray[np.int32]
 
+_FIRST = np.zeros(1, np.int64)
+
 
 class Groups:
     """Rows grouped by the slots of some columns; with no columns, one group of all.
@@ -37,11 +39,12 @@ class Groups:
             return
         above = None if parent.count == 1 else parent.of(np.arange(rows))
         codes = slots if above is None else (above << 32) + slots
-        steps = np.diff(codes)
-        if (steps > 0).all():
+        steps = codes[1:] - codes[:-1]
+        least = int(steps.min()) if rows > 1 else 1
+        if least > 0:
             self.count, self.single, self._codes = rows, True, codes
-        elif (steps >= 0).all():
-            self.starts = np.flatnonzero(np.concatenate([[True], steps > 0]))
+        elif least == 0:
+            self.starts = np.concatenate([_FIRST, steps.nonzero()[0] + 1])
             self.count, self._codes = len(self.starts), codes[self.starts]
         else:
             self._codes, numbers = np.unique(codes, return_inverse=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from covey_engine.prefill.api import DONE, MATCH, Anchor, Labels, Part, Partner, WorkOrder, YesNo
 from covey_engine.prefill.errors import EngineError
+from covey_engine.prefill.scheduling.compiled import Ints, Tokens, kernel
 from covey_engine.prefill.scheduling.pieces import Pieces, Texts
 from covey_engine.prefill.scheduling.prefixes import Rule
 
@@ -88,15 +89,14 @@ class Columns:
         with self._lock:
             held = self._held.get(folder) or _Held(self._open(folder))
             column = held.column
-            if len(slots):
-                low, high = int(slots.min()), int(slots.max())
-                if high >= len(column):
-                    column.refresh()
-                if low < 0 or high >= len(column):
-                    wrong = low if low < 0 else high
-                    raise EngineError(
-                        f"token column {folder} has {len(column)} texts, slot {wrong} was asked for"
-                    )
+            low, high = _bounds(slots)
+            if high >= len(column):
+                column.refresh()
+            if low < 0 or high >= len(column):
+                wrong = low if low < 0 else high
+                raise EngineError(
+                    f"token column {folder} has {len(column)} texts, slot {wrong} was asked for"
+                )
             held.users += 1
             self._held[folder] = held
             return column
@@ -109,7 +109,7 @@ class Columns:
         with self._lock:
             held = self._held[folder]
         with held.lock:
-            if held.known < 0 or (len(slots) and int(slots.max()) >= held.known):
+            if held.known < 0 or _bounds(slots)[1] >= held.known:
                 try:
                     held.pieces, held.known = Pieces.of(folder, held.column, self._rule)
                 except StorageError as error:
@@ -123,6 +123,15 @@ class Columns:
             held.users -= 1
             if held.users == 0:
                 del self._held[folder]
+
+
+@kernel
+def _bounds(slots: Tokens) -> tuple[int, int]:
+    """The least and the greatest slot; 0 and -1 where there is none."""
+    low, high = (slots[0], slots[0]) if len(slots) else (0, -1)
+    for slot in slots:
+        low, high = min(low, slot), max(high, slot)
+    return low, high
 
 
 def check_shape(order: WorkOrder) -> None:
@@ -201,14 +210,20 @@ def _check_part(part: Part, order: WorkOrder, ask: int) -> None:
             )
 
 
-def check_lengths(
-    order: WorkOrder, ask: int, left: NDArray[np.int64], right: NDArray[np.int64], limits: Limits
-) -> None:
+def check_lengths(order: WorkOrder, ask: int, left: Ints, right: Ints, limits: Limits) -> int:
     """Raise EngineError unless every prompt of an ask has a token, fits the context, and a chunk fits beside it.
 
-    left, right: tokens that each anchor and each partner contributes.
+    left, right: tokens that each anchor and each partner contributes; the order has items. The tokens of all prompts.
     """
-    low, high, worst = _extremes(order, left, right)
+    if order.pairs is None:
+        low, high, worst, total = _survey(left, right if order.partners else np.zeros(1, np.int64))
+    else:
+        low, high, worst, total = _survey_pairs(
+            left,
+            right,
+            np.ascontiguousarray(order.pairs.offsets, np.int64),
+            np.ascontiguousarray(order.pairs.indices, np.int32),
+        )
     if low == 0:
         raise EngineError(f"ask {ask} has a prompt without tokens")
     if high > limits.context:
@@ -220,17 +235,35 @@ def check_lengths(
         raise EngineError(
             f"the prompt of anchor {worst} has {high} tokens, the KV arena holds {room} beside a chunk"
         )
+    return total
 
 
-def _extremes(order: WorkOrder, left: NDArray[np.int64], right: NDArray[np.int64]) -> tuple[int, int, int]:
-    """Shortest and longest prompt, and the longest one's anchor."""
-    if not order.partners:
-        return int(left.min()), int(left.max()), int(left.argmax())
-    if order.pairs is None:
-        return int(left.min() + right.min()), int(left.max() + right.max()), int(left.argmax())
-    met = np.flatnonzero(np.diff(order.pairs.offsets))
-    theirs = right[order.pairs.indices]
-    begins = order.pairs.offsets[met]
-    shortest = left[met] + np.minimum.reduceat(theirs, begins)
-    longest = left[met] + np.maximum.reduceat(theirs, begins)
-    return int(shortest.min()), int(longest.max()), int(met[longest.argmax()])
+@kernel
+def _survey(left: Ints, right: Ints) -> tuple[int, int, int, int]:
+    """Shortest and longest prompt, the longest one's anchor, all tokens, where every anchor meets every partner."""
+    low, high, worst, total = left[0], left[0], 0, 0
+    for n in range(len(left)):
+        low = min(low, left[n])
+        if left[n] > high:
+            high, worst = left[n], n
+        total += left[n] * len(right)
+    least, most = right[0], right[0]
+    for tokens in right:
+        least, most = min(least, tokens), max(most, tokens)
+        total += tokens * len(left)
+    return low + least, high + most, worst, total
+
+
+@kernel
+def _survey_pairs(left: Ints, right: Ints, offsets: Ints, indices: Tokens) -> tuple[int, int, int, int]:
+    """The same where the pairs are listed."""
+    low, high, worst, total = -1, -1, 0, 0
+    for anchor in range(len(left)):
+        for pair in range(offsets[anchor], offsets[anchor + 1]):
+            tokens = left[anchor] + right[indices[pair]]
+            if low < 0 or tokens < low:
+                low = tokens
+            if tokens > high:
+                high, worst = tokens, anchor
+            total += tokens
+    return low, high, worst, total

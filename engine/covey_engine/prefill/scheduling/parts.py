@@ -85,7 +85,7 @@ def prepare_parts(order: WorkOrder, columns: Columns, limits: Limits) -> Parts:
         for ask, chosen in enumerate(order.asks):
             alone = replace(order, asks=(replace(chosen, on_true=DONE, on_false=DONE),))
             part, trie = as_join(alone) if labels else (alone, None)
-            parts.append(replace(prepare(part, columns, limits), ask=ask, trie=trie))
+            parts.append(prepare(part, columns, limits, ask, trie))
     except BaseException:
         release_parts(tuple(parts), columns)
         raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from covey_engine.prefill.api import Anchor, Ask, Literal, Part, Partner
+from covey_engine.prefill.api import Anchor, Literal, Part, Partner
 from covey_engine.prefill.scheduling.claims import Claim
 from covey_engine.prefill.scheduling.compiled import Ints
 from covey_engine.prefill.scheduling.kinds import Kind, Kinds
@@ -38,11 +38,12 @@ class Path:
     fixed: how many steps do not depend on the partner; arguments: the anchor arguments up to each of those, in order;
     claims: the order's own claim on each. common: by ask, how many steps it begins with too; hold: the most that any
     ask which may be next begins with; after: asks that may still come once this one is put. strays: the order's claims
-    off this path; unheld: those and the ones beyond the first `hold` steps. Lengths: until: of the segments up to each
-    step that is fixed; start, rest: of those up to the partner's and of the others; held: of the first `hold` ones;
-    own: of those after what all asks begin with. Of the steps that are fixed, as Names.descend wants them: kinds: the
-    kind's number; columns: which of the sides it has, -1 for a literal. cells: groups of steps that were nodes of
-    chunks, by the first of them, whether it is a part, and how many of the path's steps had others' nodes, too.
+    off this path; unheld: those and the ones beyond the first `hold` steps. Lengths: start, rest: of the segments up to
+    the partner's and of the others; held: of the first `hold` ones; own: of those after what all asks begin with;
+    begun: of so many of the first ones, as far as somebody asked. Of the steps that are fixed, as Names.descend wants
+    them: kinds: the kind's number; columns: which of the sides it has, -1 for a literal. cells: groups of steps that
+    were nodes of chunks, by the first of them, whether it is a part, and how many of the path's steps had others'
+    nodes, too.
     """
 
     steps: tuple[Step, ...]
@@ -54,7 +55,6 @@ class Path:
     after: tuple[int, ...]
     strays: tuple[Claim, ...]
     unheld: tuple[Claim, ...]
-    until: tuple[Measure, ...]
     start: Measure
     rest: Measure
     held: Measure
@@ -62,7 +62,16 @@ class Path:
     kinds: Ints
     columns: Ints
     sides: tuple[Side, ...]
+    prepared: Prepared
+    parts: tuple[Part, ...]
+    begun: dict[int, Measure] = field(default_factory=dict)
     cells: dict[tuple[int, bool, int], tuple[Cell, ...]] = field(default_factory=dict)
+
+    def until(self, steps: int) -> Measure:
+        """How long the first segments are."""
+        if steps not in self.begun:
+            self.begun[steps] = self.prepared.measure(self.parts[:steps])
+        return self.begun[steps]
 
     @cached_property
     def leading(self) -> int:
@@ -96,58 +105,66 @@ class PathBuilder:
         self._kinds = kinds
         self._fresh = fresh
         self._weights = weights
-        self._reach = _reach(prepared.order.asks)
+        program = prepared.order.asks
+        self._next = [[n for n in (ask.on_true, ask.on_false) if n >= 0] for ask in program]
+        self._reach = _reach(self._next)
         self.acquired: list[Kind] = []
         self.claims: dict[tuple[tuple[int, ...], tuple[int, ...]], Claim] = {}
 
     def paths(self) -> tuple[Path, ...]:
         """All asks' paths."""
-        paths = [self._path(ask) for ask in range(len(self._prepared.order.asks))]
-        every = tuple(self.claims.values())
-
-        def without(some: tuple[Claim, ...]) -> tuple[Claim, ...]:
-            return tuple(claim for claim in every if claim not in some)
-
+        parts = self._prepared.paths
+        common = [tuple(_common(path, other) for other in parts) for path in parts]
+        steps = [self._steps(path) for path in parts]
+        fixed = [fixed_parts(path) for path in parts]
+        claims = [self._claims(*each) for each in zip(parts, steps, fixed, common, strict=True)]
         return tuple(
-            replace(path, strays=without(path.claims), unheld=without(path.claims[: path.hold]))
-            for path in paths
+            self._path(ask, *each) for ask, each in enumerate(zip(steps, fixed, claims, common, strict=True))
         )
 
-    def _path(self, ask: int) -> Path:
+    def _path(
+        self,
+        ask: int,
+        steps: tuple[Step, ...],
+        fixed: int,
+        claims: tuple[Claim, ...],
+        common: tuple[int, ...],
+    ) -> Path:
         prepared = self._prepared
-        parts = prepared.paths[ask]
-        fixed = fixed_parts(parts)
-        steps, kind = [], self._kinds.root
-        for part in parts:
-            kind, step = self._step(kind, part)
-            steps.append(step)
-        arguments = tuple(arguments_of(parts[: level + 1]) for level in range(fixed))
-        claims = tuple(self._claim(parts[: level + 1], steps[level].kind) for level in range(fixed))
-        common = tuple(_common(parts, other) for other in prepared.paths)
-        put = prepared.order.asks[ask]
-        following = set(_next(put))
+        parts, following = prepared.paths[ask], self._next[ask]
         hold = max((common[n] for n in following), default=0)
-        after = tuple(sorted(set().union(*(self._reach[n] for n in following))))
-        sided = np.array([step.side is not None for step in steps[:fixed]], np.int64)
+        sides, columns = list[Side](), list[int]()
+        for step in steps[:fixed]:
+            columns.append(-1 if step.side is None else len(sides))
+            if step.side is not None:
+                sides.append(step.side)
         return Path(
-            tuple(steps),
+            steps,
             fixed,
-            arguments,
+            tuple(arguments_of(parts[: level + 1]) for level in range(fixed)),
             claims,
             common,
             hold,
-            after,
-            (),
-            (),
-            tuple(prepared.measure(parts[: level + 1]) for level in range(fixed)),
+            tuple(sorted(set().union(*(self._reach[n] for n in following)))),
+            tuple(claim for claim in self.claims.values() if claim not in claims),
+            tuple(claim for claim in self.claims.values() if claim not in claims[:hold]),
             prepared.measure(parts[:fixed]),
             prepared.measure(parts[fixed:]),
             prepared.measure(parts[:hold]),
             prepared.measure(parts[prepared.common :]),
             np.array([step.kind.id for step in steps[:fixed]], np.int64),
-            np.cumsum(sided) * sided - 1,
-            tuple(step.side for step in steps[:fixed] if step.side is not None),
+            np.array(columns, np.int64),
+            tuple(sides),
+            prepared,
+            parts,
         )
+
+    def _steps(self, parts: Sequence[Part]) -> tuple[Step, ...]:
+        steps, kind = list[Step](), self._kinds.root
+        for part in parts:
+            kind, step = self._step(kind, part)
+            steps.append(step)
+        return tuple(steps)
 
     def _step(self, parent: Kind, part: Part) -> tuple[Kind, Step]:
         match part:
@@ -162,44 +179,45 @@ class PathBuilder:
         self.acquired.append(kind)
         return kind, Step(kind, side, not isinstance(part, Partner))
 
-    def _claim(self, head: Sequence[Part], kind: Kind) -> Claim:
-        asks = tuple(n for n, path in enumerate(self._prepared.paths) if path[: len(head)] == tuple(head))
-        arguments = arguments_of(head)
-        claim = self.claims.get((arguments, asks))
-        if claim is None:
-            groups = self._prepared.groups[arguments]
-            program = range(len(self._reach))
-            before = tuple(not self._reach[n].isdisjoint(asks) for n in program)
-            after = tuple(
-                any(not self._reach[m].isdisjoint(asks) for m in _next(self._prepared.order.asks[n]))
-                for n in program
-            )
-            alone = groups.single and self._weights is None and self._steady(asks)
-            counts = None if alone else groups.totals(self._weights) * before[0]
-            claim = self.claims[arguments, asks] = Claim(groups, before, after, counts, self._fresh)
-        if kind not in claim.kinds:
-            claim.kinds.append(kind)
-            kind.claim(claim)
+    def _claims(
+        self, parts: Sequence[Part], steps: Sequence[Step], fixed: int, common: Sequence[int]
+    ) -> tuple[Claim, ...]:
+        """The claims on each step that is fixed. common: with how many steps each ask begins as this one."""
+        found, arguments = list[Claim](), tuple[int, ...]()
+        for level in range(fixed):
+            part, kind = parts[level], steps[level].kind
+            if isinstance(part, Anchor):
+                arguments = (*arguments, part.argument)
+            asks = tuple(n for n, alike in enumerate(common) if alike > level)
+            claim = self.claims.get((arguments, asks)) or self._claim(arguments, asks)
+            if kind not in claim.kinds:
+                claim.kinds.append(kind)
+                kind.claim(claim)
+            found.append(claim)
+        return tuple(found)
+
+    def _claim(self, arguments: tuple[int, ...], asks: tuple[int, ...]) -> Claim:
+        groups = self._prepared.groups[arguments]
+        before = tuple(not reach.isdisjoint(asks) for reach in self._reach)
+        after = tuple(any(before[m] for m in following) for following in self._next)
+        alone = groups.single and self._weights is None and self._steady(asks, before)
+        counts = None if alone else groups.totals(self._weights) * before[0]
+        claim = self.claims[arguments, asks] = Claim(groups, before, after, counts, self._fresh)
         return claim
 
-    def _steady(self, asks: tuple[int, ...]) -> bool:
-        """Whether an item that wants these asks has one of them at all times, and so holds their prefix itself."""
-        program = self._prepared.order.asks
-        returns = (
-            m not in asks and not self._reach[m].isdisjoint(asks) for n in asks for m in _next(program[n])
-        )
-        return 0 in asks and not any(returns)
+    def _steady(self, asks: tuple[int, ...], before: tuple[bool, ...]) -> bool:
+        """Whether an item that wants these asks has one of them at all times, and so holds their prefix itself.
+
+        before: of each ask, whether it is one of these, or one may follow.
+        """
+        return 0 in asks and not any(m not in asks and before[m] for n in asks for m in self._next[n])
 
 
-def _next(ask: Ask) -> list[int]:
-    return [n for n in (ask.on_true, ask.on_false) if n >= 0]
-
-
-def _reach(asks: Sequence[Ask]) -> list[set[int]]:
-    """For each ask, itself and all that may follow."""
-    reach: list[set[int]] = [set() for _ in asks]
-    for n in reversed(range(len(asks))):
-        reach[n] = {n}.union(*(reach[m] for m in _next(asks[n])))
+def _reach(following: Sequence[Sequence[int]]) -> list[set[int]]:
+    """For each ask, itself and all that may follow. following: those that may be next."""
+    reach: list[set[int]] = [set() for _ in following]
+    for n in reversed(range(len(following))):
+        reach[n] = {n}.union(*(reach[m] for m in following[n]))
     return reach
 
 

@@ -21,41 +21,36 @@ from covey_engine.prefill.scheduling.orders import Columns, Limits, check_length
 from covey_engine.prefill.scheduling.pairs import PairList, list_pairs
 from covey_engine.prefill.scheduling.pieces import rewrite
 from covey_engine.prefill.scheduling.scores import Trie
-from covey_engine.prefill.scheduling.sides import Measure, Side, ascending, joined
+from covey_engine.prefill.scheduling.sides import Measure, Side, aligned, ascending, joined
 
 
 @dataclass(frozen=True)
 class Prepared:
     """An order ready to be scheduled.
 
-    order: with an argument for each piece of a text; folders: the columns it uses. anchors: by row, in the rows'
-    order; partners: as submitted; original: each row's anchor, None where it is the same; to_come: an upper bound of
-    its tokens. ask: which of the submitted order's asks this order's first one is; trie: of an ask for labels theirs,
-    whose nodes are among the partners.
+    order: with an argument for each piece of a text; folders: the columns it uses. paths: each ask's segments;
+    literals without tokens left out. anchors: by row, in the rows' order; partners: as submitted; original: each row's
+    anchor, None where it is the same; common: with how many segments all asks begin; to_come: an upper bound of its
+    tokens, what all asks begin with counted once a row, and what all rows do not at all. ask: which of the submitted
+    order's asks this order's first one is; trie: of an ask for labels theirs, whose nodes are among the partners.
     """
 
     order: WorkOrder
     folders: tuple[str, ...]
+    paths: tuple[tuple[Part, ...], ...]
     anchors: tuple[Side, ...]
     partners: tuple[Side, ...]
     original: Ints | None
     pairs: PairList | None
     groups: dict[tuple[int, ...], Groups]
     common: int
-    ask: int = 0
-    trie: Trie | None = None
-
-    @cached_property
-    def paths(self) -> tuple[tuple[Part, ...], ...]:
-        """Each ask's segments; literals without tokens left out."""
-        return tuple(_path(self.order, ask) for ask in range(len(self.order.asks)))
+    to_come: int
+    ask: int
+    trie: Trie | None
 
     def measure(self, parts: Sequence[Part]) -> Measure:
         """How long some segments are."""
-        literals = sum(len(part.tokens) for part in parts if isinstance(part, Literal))
-        anchors = [self.anchors[part.argument] for part in parts if isinstance(part, Anchor)]
-        partners = [self.partners[part.argument] for part in parts if isinstance(part, Partner)]
-        return Measure(literals, joined(anchors), joined(partners))
+        return _measure(parts, self.anchors, self.partners)
 
     @cached_property
     def _alike(self) -> Ints | None:
@@ -90,50 +85,22 @@ class Prepared:
     @cached_property
     def each(self) -> Measure:
         """What all asks begin with, without the literals that all rows begin with."""
-        first = next(
-            (n for n, part in enumerate(self.paths[0]) if not isinstance(part, Literal)), self.common
-        )
-        return self.measure(self.paths[0][first : self.common])
-
-    @cached_property
-    def to_come(self) -> int:
-        """Tokens of all prompts, what all asks begin with counted once a row, and what all rows do not at all."""
-        rows = np.arange(self.order.anchor_count)
-        total = self.each.total(rows, None)
-        weights = None if self.pairs is None else self.pairs.ends - self.pairs.begins
-        for path in self.paths:
-            rest = path[self.common :]
-            ours = self.measure([part for part in rest if not isinstance(part, Partner)])
-            if weights is None:
-                total += ours.total(rows, None)
-            else:
-                total += int((ours.lengths(rows, None) * weights).sum())
-            total += self._partner_total([part for part in rest if isinstance(part, Partner)])
-        return total
-
-    def _partner_total(self, parts: Sequence[Part]) -> int:
-        if not parts:
-            return 0
-        assert self.pairs is not None
-        others = np.arange(self.order.partner_count)
-        lengths = self.measure(parts).lengths(others, others)
-        if self.pairs.width:
-            return int(lengths.sum()) * self.order.anchor_count
-        counts = np.bincount(self.pairs.partners, minlength=len(lengths))
-        return int((counts * lengths).sum())
+        return self.measure(_each(self.paths[0], self.common))
 
 
-def prepare(order: WorkOrder, columns: Columns, limits: Limits) -> Prepared:
+def prepare(
+    order: WorkOrder, columns: Columns, limits: Limits, ask: int = 0, trie: Trie | None = None
+) -> Prepared:
     """Open the columns of an order without contradictions and sort its rows. Raises EngineError where it cannot run."""
     opened: list[str] = []
     try:
         sides = []
-        for argument in order.anchors + order.partners:
+        for argument in map(aligned, order.anchors + order.partners):
             column = columns.acquire(argument.column, argument.slots)
             opened.append(argument.column)
             pieces = columns.pieces(argument.column, argument.slots)
             sides.append([Side.of(argument, column)] if pieces is None else Side.pieces(argument, pieces))
-        return _sort(*_split(order, sides), tuple(opened), limits)
+        return _sort(*_split(order, sides), tuple(opened), limits, ask, trie)
     except BaseException:
         for folder in opened:
             columns.release(folder)
@@ -173,21 +140,39 @@ def _split(order: WorkOrder, sides: list[list[Side]]) -> tuple[WorkOrder, list[S
     return order, anchors, partners
 
 
+def _measure(parts: Sequence[Part], anchors: Sequence[Side], partners: Sequence[Side]) -> Measure:
+    literals, ours, theirs = 0, list[Side](), list[Side]()
+    for part in parts:
+        if isinstance(part, Literal):
+            literals += len(part.tokens)
+        elif isinstance(part, Anchor):
+            ours.append(anchors[part.argument])
+        else:
+            theirs.append(partners[part.argument])
+    return Measure(literals, joined(ours), joined(theirs))
+
+
+def _each(path: Sequence[Part], common: int) -> Sequence[Part]:
+    """Of the segments that all asks begin with, those after the literals that all rows begin with."""
+    first = next((n for n, part in enumerate(path) if not isinstance(part, Literal)), common)
+    return path[first:common]
+
+
 def _sort(
-    order: WorkOrder, anchors: list[Side], partners: list[Side], folders: tuple[str, ...], limits: Limits
+    order: WorkOrder,
+    anchors: list[Side],
+    partners: list[Side],
+    folders: tuple[str, ...],
+    limits: Limits,
+    ask: int,
+    trie: Trie | None,
 ) -> Prepared:
-    paths = [_path(order, ask) for ask in range(len(order.asks))]
-    rows = np.arange(order.anchor_count)
-    if order.items:
-        plain = Prepared(order, folders, tuple(anchors), tuple(partners), None, None, {}, 0)
-        for ask, path in enumerate(paths):
-            ours = [part for part in path if not isinstance(part, Partner)]
-            theirs = [part for part in path if isinstance(part, Partner)]
-            others = np.arange(order.partner_count)
-            left = plain.measure(ours).lengths(rows, None)
-            right = plain.measure(theirs).lengths(others, others)
-            check_lengths(order, ask, left, right, limits)
+    paths = tuple(_path(order, number) for number in range(len(order.asks)))
     fixed = [path[: fixed_parts(path)] for path in paths]
+    common = next(
+        (n for n, parts in enumerate(zip(*fixed, strict=False)) if len(set(parts)) > 1), min(map(len, fixed))
+    )
+    to_come = _check(order, paths, common, anchors, partners, limits) if order.items else 0
     original = ascending([anchors[argument] for argument in arguments_of(fixed[0])])
     anchors = [side.sorted(original) for side in anchors]
     groups: dict[tuple[int, ...], Groups] = {(): Groups(order.anchor_count)}
@@ -198,7 +183,40 @@ def _sort(
             if head not in groups:
                 groups[head] = Groups(order.anchor_count, groups[head[:-1]], anchors[head[-1]].slots)
     pairs = list_pairs(order, paths[0], partners, original) if order.partners else None
-    common = next(
-        (n for n, parts in enumerate(zip(*fixed, strict=False)) if len(set(parts)) > 1), min(map(len, fixed))
+    return Prepared(
+        order,
+        folders,
+        paths,
+        tuple(anchors),
+        tuple(partners),
+        original,
+        pairs,
+        groups,
+        common,
+        to_come,
+        ask,
+        trie,
     )
-    return Prepared(order, folders, tuple(anchors), tuple(partners), original, pairs, groups, common)
+
+
+def _check(
+    order: WorkOrder,
+    paths: Sequence[Sequence[Part]],
+    common: int,
+    anchors: Sequence[Side],
+    partners: Sequence[Side],
+    limits: Limits,
+) -> int:
+    """Raise EngineError where a prompt is too long, or has no token; the tokens to come of an order with items."""
+    rows, others = np.arange(order.anchor_count), np.arange(order.partner_count)
+    shared = _measure(paths[0][:common], anchors, ()).lengths(rows, None)
+    if order.pairs is not None:
+        asked = int((shared * np.diff(order.pairs.offsets)).sum())
+    else:
+        asked = int(shared.sum()) * (order.partner_count if order.partners else 1)
+    total = _measure(_each(paths[0], common), anchors, ()).total(rows, None)
+    for ask, path in enumerate(paths):
+        ours, theirs = _measure(path, anchors, partners).apart()
+        left, right = ours.lengths(rows, None), theirs.lengths(others, others)
+        total += check_lengths(order, ask, left, right, limits) - asked
+    return total

@@ -6,7 +6,7 @@ Rows are sorted by what their prompts begin with.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +18,14 @@ from covey_engine.prefill.scheduling.pieces import Pieces
 
 HOLLOW = -1
 """The slot that stands for all texts without tokens."""
+
+
+def aligned(argument: Argument) -> Argument:
+    """The argument with its slots as kernels want them."""
+    slots = np.ascontiguousarray(argument.slots, np.int32)
+    if not slots.flags.aligned:
+        slots = slots.copy()
+    return argument if slots is argument.slots else Argument(argument.column, slots)
 
 
 @dataclass(frozen=True)
@@ -38,8 +46,8 @@ class Side:
 
     @staticmethod
     def of(argument: Argument, column: Column) -> Side:
-        """The argument as it was submitted."""
-        slots = np.require(argument.slots, np.int32, ["C", "A"])
+        """The argument as it was submitted, its slots aligned."""
+        slots = argument.slots
         hollow = column.lengths[slots] == 0
         some = bool(hollow.any())
         return Side(
@@ -48,8 +56,8 @@ class Side:
 
     @staticmethod
     def pieces(argument: Argument, pieces: Pieces) -> list[Side]:
-        """The argument's pieces, the first foremost."""
-        texts = np.ascontiguousarray(argument.slots, np.int32)
+        """The pieces of an argument, whose slots are aligned, the first foremost."""
+        texts = argument.slots
         ranks = pieces.cut.ranks[texts]
         sides = []
         parts = zip(pieces.folders, pieces.windows, pieces.heads, pieces.cut.names, strict=True)
@@ -64,7 +72,7 @@ class Side:
         if order is None:
             return self
         head = None if self.head is None else self.head.sorted(order)
-        return replace(self, slots=self.slots[order], head=head, ranks=None)
+        return Side(self.folder, self.column, self.slots[order], self.hollow, self.number, head)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +82,10 @@ class Measure:
     literals: int
     anchors: tuple[Side, ...]
     partners: tuple[Side, ...]
+
+    def apart(self) -> tuple[Measure, Measure]:
+        """What does not depend on a partner, and what does."""
+        return Measure(self.literals, self.anchors, ()), Measure(0, (), self.partners)
 
     def lengths(self, rows: Ints, partners: Ints | None) -> Ints:
         """Tokens per row (and partner)."""
@@ -119,8 +131,12 @@ def _sum_lengths(slots: Tokens, rows: Ints, texts: Tokens) -> int:
 
 def joined(sides: Sequence[Side]) -> tuple[Side, ...]:
     """Sides for whole texts, and heads of such, in place of pieces that follow one another."""
-    last = [n for n in range(len(sides)) if n + 1 == len(sides) or sides[n + 1].number == 0]
-    return tuple(sides[n].head or sides[n] for n in last)
+    found = list[Side]()
+    for side in sides:
+        if side.number and found:
+            found.pop()
+        found.append(side.head or side)
+    return tuple(found)
 
 
 def ascending(sides: Sequence[Side]) -> Ints | None:
@@ -129,6 +145,24 @@ def ascending(sides: Sequence[Side]) -> Ints | None:
     if not keys:
         return None
     if len(keys) == 1:
-        return None if (np.diff(keys[0]) >= 0).all() else np.argsort(keys[0], kind="stable")
+        return None if _ascends(keys[0]) else np.argsort(keys[0], kind="stable")
     order = np.lexsort(keys[::-1])
-    return None if (np.diff(order) == 1).all() else order
+    return None if _in_order(order) else order
+
+
+@kernel
+def _ascends(values: Tokens) -> bool:
+    """Whether no value is less than the one before it."""
+    n = 1
+    while n < len(values) and values[n] >= values[n - 1]:
+        n += 1
+    return n >= len(values)
+
+
+@kernel
+def _in_order(order: Ints) -> bool:
+    """Whether an order is 0, 1, 2 and so on."""
+    n = 0
+    while n < len(order) and order[n] == n:
+        n += 1
+    return n == len(order)

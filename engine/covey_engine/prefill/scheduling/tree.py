@@ -35,6 +35,7 @@ _FIELDS = (
     "name",
 )
 _UNUSED = -1
+_NONE = np.empty(0, np.int64)
 
 
 class Tree:
@@ -139,7 +140,8 @@ class Tree:
     def attach(self, claim: Claim) -> None:
         """Let a new claim keep the nodes that it wants."""
         for kind in claim.kinds:
-            nodes = self._nodes_of([kind])
+            # A kind that nobody else ever claimed has none.
+            nodes = self._nodes_of([kind]) if kind.shared else _NONE
             if len(nodes):
                 self.promise(nodes, claim, find(claim, self._columns(kind, nodes), len(nodes)))
 
