@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from covey_engine.prefill.api import Anchor, Argument, Ask, Literal, Partner, WorkOrder
+from covey_engine.prefill.api import Anchor, Argument, Ask, Literal, Pairs, Partner, WorkOrder
 from support.bench import HEAD, OTHERS, READOUT, Bench, both, chain, document, expected, join, scan, tokens_of
 from support.fake_runner import plain_margin
 
@@ -184,3 +186,23 @@ def test_pairs_that_go_on_from_the_chunk_before_go_back_where_there_is_no_memory
         both = OTHERS.tokens(9).tolist() + OTHERS.tokens(partner).tolist()
         margin = plain_margin((*document(anchor), *both, 5), READOUT)
         assert bench.margins[ticket][0, item] == pytest.approx(margin, abs=1e-5)
+
+
+def test_slots_and_pairs_may_stand_anywhere_in_memory() -> None:
+    def moved(values: np.ndarray) -> np.ndarray:
+        found = np.frombuffer(b"\0" + values.tobytes(), np.int8)[1:].view(values.dtype)
+        assert not found.flags.aligned
+        return found
+
+    found = []
+    for place in (np.copy, moved):
+        bench = Bench()
+        order = join(6, 5)
+        sides = [[replace(a, slots=place(a.slots)) for a in some] for some in (order.anchors, order.partners)]
+        pairs = Pairs(place(np.arange(0, 19, 3)), place(np.tile(np.arange(3, dtype=np.int32), 6)))
+        order = replace(order, anchors=tuple(sides[0]), partners=tuple(sides[1]), pairs=pairs)
+        ticket = bench.submit(order)
+        bench.run()
+        found.append(bench.margins[ticket])
+    assert len(found[0]) == 18
+    assert found[0] == found[1]

@@ -221,8 +221,8 @@ def check_lengths(order: WorkOrder, ask: int, left: Ints, right: Ints, limits: L
         low, high, worst, total = _survey_pairs(
             left,
             right,
-            np.ascontiguousarray(order.pairs.offsets, np.int64),
-            np.ascontiguousarray(order.pairs.indices, np.int32),
+            np.require(order.pairs.offsets, np.int64, ["C", "A"]),
+            np.require(order.pairs.indices, np.int32, ["C", "A"]),
         )
     if low == 0:
         raise EngineError(f"ask {ask} has a prompt without tokens")
