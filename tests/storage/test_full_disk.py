@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from covey_storage.catalog import Database
 from covey_storage.errors import StorageError
+from covey_storage.keys import text_keys
 from covey_storage.library import TokenLibrary
 from covey_storage.tokenizer import Tokenizer
-from covey_storage.tokens import text_keys
 from support.storage_specs import byte_spec
 
 
