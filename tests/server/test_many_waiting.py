@@ -13,7 +13,8 @@ import grpc
 import pyarrow as pa
 import pytest
 from covey_server import server as serving
-from covey_server.flightsql import Call, FlightSql, Stream
+from covey_server.callers import Call
+from covey_server.flightsql import FlightSql, Stream
 from covey_server.framing import frame_schema
 from covey_server.proto import flight_pb2 as flight
 from covey_server.proto import flight_sql_pb2 as sql
