@@ -167,9 +167,9 @@ def _located(values: dict[str, Any], folder: Path) -> dict[str, Any]:
         values["data"] = tuple(str(folder / Path(source).expanduser()) for source in values["data"])
     if values.get("profile", "").endswith(".toml"):
         values["profile"] = str(folder / Path(values["profile"]).expanduser())
-    model = values.get("model", "")
-    if model.startswith((".", "~")) or (folder / model).exists():
-        values["model"] = str(folder / Path(model).expanduser()) if model else model
+    model = values.get("model")
+    if model and (model.startswith((".", "~")) or (folder / model).exists()):
+        values["model"] = str(folder / Path(model).expanduser())
     return values
 
 

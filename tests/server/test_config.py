@@ -55,6 +55,11 @@ def test_a_profile_file_is_found_from_the_file_that_names_it(here: Path) -> None
     assert load_config([]).profile == "qwen3_short"
 
 
+def test_a_file_that_names_no_model_leaves_the_default(here: Path) -> None:
+    (here / "other.toml").write_text("port = 1")
+    assert load_config(["--config", "other.toml"]).model == load_config([]).model
+
+
 def test_a_repository_or_embedded_is_no_path(here: Path) -> None:
     for name in ("embedded", "none", "Qwen/Qwen3-4B"):
         (here / "covey.toml").write_text(f'model = "{name}"')
