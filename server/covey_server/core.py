@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import duckdb
 import pyarrow as pa
+from covey_engine.operators.watch import CancelWatch
 from covey_engine.prefill.api import Figures, Progress
 from covey_planner.errors import PlanError
 
@@ -87,13 +88,14 @@ class AiSide(Protocol):
 
 @dataclass(frozen=True)
 class Core:
-    """What all queries share. ai: None where the server runs without a model."""
+    """What all queries share. ai: None where the server runs without a model. watch: interrupts who is cancelled."""
 
     database: Cursors
     guard: Guard
     history: History
     ai: AiSide | None
     slice_bytes: int
+    watch: CancelWatch = field(default_factory=CancelWatch)
 
     def describe(
         self, cursor: duckdb.DuckDBPyConnection, checked: Checked, parameters: Parameters | None

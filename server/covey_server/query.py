@@ -71,8 +71,8 @@ class Query:
         self._ai: AiResult | None = None
         self._ran = False
         self._rows: Rows | None = None
-        self._working = 0
         self._cancelled = threading.Event()
+        self._interrupted = threading.Event()
         self._why: ServerError = Stopped("the query was cancelled")
         core.history.add(self.record)
 
@@ -152,12 +152,13 @@ class Query:
         self._cancelled.set()
         if self._rows is not None and self._lane.explicit:
             self._rows.give_up()
-            threading.Timer(_PATIENCE, self._interrupt).start()
+            threading.Timer(_PATIENCE, self._interrupted.set).start()
         else:
-            self._interrupt()
+            self._interrupted.set()
 
     def _interrupt(self) -> None:
-        if self._working:
+        # A plan that runs looks after itself, and is not to be disturbed as it cleans up.
+        if self._ai is None:
             self._lane.interrupt()
 
     def close(self, state: lifecycle.State = "cancelled", error: str | None = None) -> None:
@@ -245,20 +246,18 @@ class Query:
     def _at_work(self) -> Iterator[None]:
         """While the block runs, cancelling interrupts DuckDB; what it raises ends the query."""
         self.touched = time.monotonic()
-        self._working += 1
         try:
             if self._cancelled.is_set():
                 raise self._why
-            yield
+            with self._core.watch.guard(self._interrupted, self._interrupt):
+                yield
         except Exception as error:
-            self._working -= 1
             stopped = self._cancelled.is_set()
             self.close("cancelled" if stopped else "failed", status_of(error).message)
             self._lane.failed()
             if stopped:
                 raise self._why from error
             raise
-        self._working -= 1
         self.touched = time.monotonic()
 
 

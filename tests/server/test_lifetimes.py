@@ -165,6 +165,24 @@ def test_a_table_that_changed_in_between_asks_to_run_again(core: Core) -> None:
     assert states(core) == ["finished", "failed", "finished"]
 
 
+def test_an_interruption_that_comes_before_duckdb_begins_is_repeated(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = planned(core, "SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b")
+    interrupt, calls = Lane.interrupt, iter(range(100))
+
+    def late(lane: Lane) -> None:
+        # DuckDB forgets what comes before a statement has begun: so does this, twice.
+        if next(calls) >= 2:
+            interrupt(lane)
+
+    monkeypatch.setattr(Lane, "interrupt", late)
+    threading.Timer(0.1, query.cancel).start()
+    with pytest.raises(Stopped, match="cancelled"):
+        query.spool()
+    assert states(core) == ["cancelled"]
+
+
 def test_cancelling_before_the_start_is_enough(core: Core) -> None:
     query = planned(core, "SELECT 1")
     query.cancel()

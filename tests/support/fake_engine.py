@@ -20,13 +20,13 @@ Value = float | list[float]
 """A margin, or the scores of labels."""
 
 SPREAD = 8.0
-"""Margins lie within this distance of the zero point."""
+"""Margins lie within this distance of 0, whatever margin a question takes for true."""
 
 
-def margin(tokens: Iterable[int], selectivity: float = 0.5, zero_point: float = 0.0) -> float:
-    """The margin of a prompt; above the zero point for a share `selectivity` of all prompts."""
+def margin(tokens: Iterable[int], selectivity: float = 0.5) -> float:
+    """The margin of a prompt; above 0 for a share `selectivity` of all prompts."""
     data = np.fromiter(tokens, dtype=np.int32).tobytes()
-    return _margin(hashlib.blake2b(data, digest_size=8).digest(), selectivity, zero_point)
+    return _margin(hashlib.blake2b(data, digest_size=8).digest(), selectivity)
 
 
 def truth(tokens: Iterable[int], selectivity: float = 0.5) -> bool:
@@ -34,9 +34,9 @@ def truth(tokens: Iterable[int], selectivity: float = 0.5) -> bool:
     return margin(tokens, selectivity) > 0.0
 
 
-def _margin(digest: bytes, selectivity: float, zero_point: float) -> float:
+def _margin(digest: bytes, selectivity: float) -> float:
     uniform = int.from_bytes(digest, "little") / 2.0**64
-    return float(np.float32(zero_point + SPREAD * (selectivity - uniform)))
+    return float(np.float32(SPREAD * (selectivity - uniform)))
 
 
 @dataclass
@@ -190,7 +190,7 @@ class FakeRunning:
         poison = self._engine.faults.poison
         if poison is not None and poison(path.data):
             return float("nan")
-        return _margin(path.digest, self._engine.selectivity, readout.zero_point)
+        return _margin(path.digest, self._engine.selectivity)
 
     def scores(self, path: Path, readout: api.Labels) -> list[float]:
         """A score for each label, by its tokens after the prompt; inner tokens of labels are not counted."""
@@ -198,7 +198,7 @@ class FakeRunning:
         poison = self._engine.faults.poison
         if poison is not None and any(map(poison, texts)):
             return [float("nan")] * len(texts)
-        return [_margin(Path(text).digest, 0.0, 0.0) for text in texts]
+        return [_margin(Path(text).digest, 0.0) for text in texts]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ INTERVAL = 0.02
 
 
 class CancelWatch:
-    """Calls an action once when its event is set; the thread exists only while somebody is guarded."""
+    """Calls actions while their events are set; the thread exists only while somebody is guarded."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,7 +26,9 @@ class CancelWatch:
 
     @contextmanager
     def guard(self, event: threading.Event, stop: Callable[[], None]) -> Iterator[None]:
-        """While the block runs, a set `event` calls `stop` (from another thread), at most once."""
+        """While the block runs and `event` is set, call `stop` (from another thread) at each look: DuckDB forgets an
+        interruption that comes before it has begun.
+        """
         name = next(self._names)
         with self._lock:
             self._guards[name] = (event, stop)
@@ -50,8 +52,7 @@ class CancelWatch:
                     self._thread = None
                     return
                 # The stops run under the lock: a block that has been left is never stopped afterwards.
-                for name in [n for n, (event, _) in self._guards.items() if event.is_set()]:
-                    _, stop = self._guards.pop(name)
+                for stop in [stop for event, stop in self._guards.values() if event.is_set()]:
                     # What cannot be stopped any more ends by itself; the others must still be looked after.
                     with suppress(Exception):
                         stop()
