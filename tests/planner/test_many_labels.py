@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from covey_planner.binding import bind
+from covey_planner.binding import groups, select
 from covey_planner.plan import PlanOptions, plan
 from support.plan_reference import DOCUMENT_FIRST
 
@@ -26,7 +26,7 @@ class Stored:
 def looks(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], int]:
     """How many nodes the binder looks at for aggregates in a statement with so many labels."""
     looked = 0
-    is_aggregate = bind.is_aggregate
+    is_aggregate = groups.is_aggregate
 
     def counting(node: object) -> bool:
         nonlocal looked
@@ -41,7 +41,8 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], int]:
         plan(sql.format(asked), Stored(), PlanOptions(DOCUMENT_FIRST))
         return looked
 
-    monkeypatch.setattr(bind, "is_aggregate", counting)
+    for module in (groups, select):
+        monkeypatch.setattr(module, "is_aggregate", counting)
     return count
 
 
