@@ -2,9 +2,10 @@
 
     python bench/planner_explain.py [--rows 1000000] [--repeats 5] [--only PART-OF-A-NAME]
 
-The tables lie in a file, as a server's do. Prints milliseconds by the clock and of CPU time in all threads, a line a
-statement, and the rows that were estimated: `first`, where nothing has been counted yet, the least of three and the
-most; `again`, where figures are kept as in a server, and `plan` alone without figures, the least of the repeats.
+The tables lie in a file, as a server's do, and the garbage collector passes over what was loaded, as in a server.
+Prints milliseconds by the clock and of CPU time in all threads, a line a statement, and the rows that were estimated:
+`first`, where nothing has been counted yet, the least of three and the most; `again`, where figures are kept as in a
+server, and `plan` alone without figures, the least of the repeats.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from covey_planner.cost.kept import KeptFigures
 from covey_planner.cost.stored import StoredStatistics
 from covey_planner.plan import Planned, PlanOptions, plan
 from covey_planner.profiles import load_profile
+from covey_server import long_lived
 from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
 from covey_storage.model_files import resolve_model
@@ -108,6 +110,7 @@ def main() -> None:
         tokenizer = load_tokenizer(resolve_model(None))
         options = PlanOptions(load_profile("smollm2_question_first"), encode=tokenizer.encode, sampling=True)
         library = TokenLibrary(Path(folder) / "tokens", tokenizer, database)
+        long_lived.set_apart()
         print(
             f"{'statement':<27}{'first ms':>10}{'most':>8}{'CPU ms':>8}{'again ms':>10}{'CPU ms':>8}{'plan ms':>9}"
             f"{'CPU ms':>8}{'rows':>15}{'again':>15}  counted"

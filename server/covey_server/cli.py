@@ -21,6 +21,7 @@ from covey_storage.catalog import Database
 from covey_storage.errors import StorageError
 from covey_storage.model_files import ModelFiles, fetch_embedded, resolve_model
 
+from covey_server import long_lived
 from covey_server.config import NO_MODEL, ServerConfig, device_dollars, load_config
 from covey_server.core import AiSide
 from covey_server.errors import StartupError, one_line
@@ -124,6 +125,7 @@ async def _serving(
                 return True
             info = waiting.result()
             about = f"model {info.model}, device {info.device}"
+        long_lived.set_apart()
         await server.start()
         uri = f"grpc://{_shown(config.host)}:{port}"
         if config.ready_file:

@@ -35,6 +35,7 @@ from covey_planner.cost.statistics import (
     TokenCount,
     hinted,
 )
+from covey_planner.cost.together import Wanted, find
 from covey_planner.lowering.domains import VALUE
 from covey_planner.physical import CallKey, Given, TextArgument
 
@@ -93,6 +94,33 @@ class StoredStatistics:
             self.duck.tables(table for table, _ in places)
             self.duck.columns(places)
             self._ratios.foresee(place for place in texts if self.library.built(*place) is None)
+            left = self.duck.rows_left
+            wanted = [*map(self._distinct_key, keys), *map(self._whole_text, texts)]
+            self.duck.rows_left = left
+            find(
+                [each for each in wanted if each is not None and self.duck.known(each.key) is None], self.duck
+            )
+
+    def _distinct_key(self, place: tuple[str, str]) -> Wanted | None:
+        """The count of a column's different values, where they are counted."""
+        table, column = place
+        source = self.duck.table(table)
+        if not self._few_bytes([place], self.rows(table).value) or not self.duck.small(source):
+            return None
+        sql = f"SELECT count(DISTINCT {quoted(column)}) FROM {quoted(table)}"
+        return Wanted(("distinct", table, column), source.tables, sql, 1, lambda row: row[0])
+
+    def _whole_text(self, place: tuple[str, str]) -> Wanted | None:
+        """The domain of a column's texts, where it is counted, and none of them is tokenized."""
+        given, argument = _all_texts(*place)
+        source = self.duck.table(place[0])
+        counted = source.whole and self._built(argument) is None
+        if not counted or not self._few_bytes([place], source.scanned) or not self.duck.small(source):
+            return None
+        key = ("domain", given.rows, (place,), (-1,))
+        return Wanted(
+            key, source.tables, summed(given.rows), 4, lambda row: self._of_sums(row, given, argument)
+        )
 
     def rows(self, table: str) -> Count:
         """Rows of a table, exact; of a view as of a query."""
@@ -106,14 +134,14 @@ class StoredStatistics:
         return self._distincts[place]
 
     def _differing(self, table: str, column: str) -> Count:
-        source, rows = self.duck.table(table), self.rows(table).value
-        if self._few_bytes([(table, column)], rows) and self.duck.small(source):
-            sql = f"SELECT count(DISTINCT {quoted(column)}) FROM {quoted(table)}"
-            place = ("distinct", table, column)
-            return Count(self.duck.remember(place, source.tables, lambda: self._asked(sql)), exact=True)
+        counted = self._distinct_key((table, column))
+        if counted is not None:
+            number = self.duck.remember(counted.key, counted.tables, lambda: self._asked(counted.sql))
+            return Count(number, exact=True)
         # What DuckDB keeps is a sketch of a sample, seen to be off by a factor of up to three.
         kept = self.duck.column(table, column).get("approx_unique")
         sketch = self.duck.sketch(table, column) if kept is not None else None
+        rows = self.rows(table).value
         return Count(min(sketch or kept or rows, rows), exact=False)
 
     def _asked(self, sql: str) -> float:
@@ -123,10 +151,8 @@ class StoredStatistics:
 
     def tokens(self, table: str, column: str) -> TokenCount:
         """Tokens of a text column: of all texts where the table is small and its token column holds them."""
-        source = quoted(table)
-        rows_of = f"SELECT {quoted(column)} AS {VALUE}0 FROM {source}"
-        given = Given(rows_of, frozenset(), alike=f"SELECT 1 FROM {source}")
-        found = self.domain(given, (TextArgument(column, "", table, column),))
+        given, argument = _all_texts(table, column)
+        found = self.domain(given, (argument,))
         lengths, rows, texts = found.lengths[0], found.rows.value, found.tuples.value
         exact = lengths.exact and found.tuples.exact
         return TokenCount(rows, texts, lengths.mean * rows, lengths.total, lengths.mean, exact)
@@ -213,9 +239,12 @@ class StoredStatistics:
     def _summed(self, given: Given, arguments: Sequence[TextArgument]) -> Counted:
         """A domain of one argument of which no text is tokenized."""
         found = self.duck.ask(summed(given.rows), sure=True)
-        rows, texts, total, squares = map(float, found[0] if found else (0, 0, 0, 0))
+        return self._of_sums(list(map(float, found[0])) if found else [0.0] * 4, given, arguments[0])
+
+    def _of_sums(self, sums: Sequence[float], given: Given, argument: TextArgument) -> Counted:
+        rows, texts, total, squares = sums
         source = f"SELECT {VALUE}0 AS text FROM ({given.rows}) AS __covey_d"
-        ratio = self._ratios.of(source, arguments[0]) if texts else 1.0
+        ratio = self._ratios.of(source, argument) if texts else 1.0
         lengths = Lengths(texts, total / ratio, squares / ratio**2, exact=not texts)
         return Counted(Count(rows, exact=True), Count(texts, exact=True), (lengths,))
 
@@ -314,3 +343,10 @@ class StoredStatistics:
     def _few_bytes(self, columns: Iterable[tuple[str, str]], rows: float) -> bool:
         sizes = (self.duck.column(*place).get("total_string_length") or 16 * rows for place in columns)
         return sum(sizes) <= _BYTES
+
+
+def _all_texts(table: str, column: str) -> tuple[Given, TextArgument]:
+    """All texts of a column as a domain."""
+    source = quoted(table)
+    rows = f"SELECT {quoted(column)} AS {VALUE}0 FROM {source}"
+    return Given(rows, frozenset(), alike=f"SELECT 1 FROM {source}"), TextArgument(column, "", table, column)
