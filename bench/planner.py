@@ -82,7 +82,8 @@ class Known(StoredStatistics):
         question = question_number(key.question)
         if key.kind == "label":
             labels = [line for line in key.question.splitlines() if " " not in line]  # as in all shapes
-            true = self.truth.label(question, numbers, len(labels)) == labels.index(key.label)
+            chosen = [labels.index(label) for label in key.label.split(" | ")]
+            true = np.isin(self.truth.label(question, numbers, len(labels)), chosen)
         else:
             true = self.truth.true(question, numbers)
         share = float(true.mean())
