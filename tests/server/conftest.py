@@ -8,6 +8,7 @@ from pathlib import Path
 
 import adbc_driver_flightsql.dbapi as dbapi
 import pytest
+from covey_engine.operators import groups, waves
 from covey_server.core import AiSide, Core
 from covey_server.guard import Guard
 from covey_server.lifecycle import History
@@ -80,3 +81,10 @@ def core(model: AiSide | None) -> Iterator[Core]:
     cursor.close()
     guard.close()
     database.close()
+
+
+@pytest.fixture
+def small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Little is asked at a time, so that small tables show where asking ends."""
+    for module in (groups, waves):
+        monkeypatch.setattr(module, "LEAST", 8)

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from covey_engine.operators import groups, waves
 from covey_server.estimating import Prices
-from support.asked import Counted, counted
+from support.asked import TABLES, Counted, counted
 
-TABLES = (
-    "CREATE TABLE tickets AS SELECT i AS id, 'ticket ' || i AS body, substr('abc', 1 + i % 3, 1) AS kind "
-    "FROM range(60) r(i)",
-    "CREATE TABLE products AS SELECT i AS id, 'product ' || i AS name, substr('abc', 1 + i % 3, 1) AS kind "
-    "FROM range(20) r(i)",
-)
+pytestmark = pytest.mark.usefixtures("small_waves")
 SOLD, LABEL = "AI_SCORE('sold', p.name) > 0.7", "AI_CLASSIFY(p.name, ['a', 'b']) = 'a'"
 FITS = "AI_SCORE(PROMPT('{0} and {1}: fits', t.body, p.name)) > 0.7"
 CHOICE = "AI_CLASSIFY(PROMPT('{0} and {1}', p.name, t.body), ['a', 'b']) = 'a'"
@@ -25,12 +19,6 @@ PAIRS, LINKED = 60 * 20, 400
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counted]:
     with counted(tmp_path_factory.mktemp("tokens"), TABLES, request.param) as found:
         yield found
-
-
-@pytest.fixture(autouse=True)
-def small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (groups, waves):
-        monkeypatch.setattr(module, "LEAST", 8)
 
 
 @pytest.mark.parametrize(

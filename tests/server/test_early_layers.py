@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from covey_engine.operators import groups, waves
-from support.asked import Counted, counted
+from support.asked import TABLES, Counted, counted
 from support.sql import rows, run
 
-TABLES = (
-    "CREATE TABLE tickets AS SELECT i AS id, 'ticket ' || i AS body, substr('abc', 1 + i % 3, 1) AS kind "
-    "FROM range(60) r(i)",
-    "CREATE TABLE products AS SELECT i AS id, 'product ' || i AS name, substr('abc', 1 + i % 3, 1) AS kind "
-    "FROM range(20) r(i)",
-)
+pytestmark = pytest.mark.usefixtures("small_waves")
 NEW = "SELECT * FROM tickets WHERE AI_FILTER('new', body)"
 SOLD = "SELECT * FROM products WHERE AI_FILTER('sold', name)"
 
@@ -24,12 +18,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counted]:
     with counted(tmp_path_factory.mktemp("tokens"), TABLES) as found:
         run(found.client, f"CREATE VIEW fresh AS {NEW}")
         yield found
-
-
-@pytest.fixture(autouse=True)
-def small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (groups, waves):
-        monkeypatch.setattr(module, "LEAST", 8)
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,11 @@ from collections.abc import Iterator
 
 import adbc_driver_flightsql.dbapi as dbapi
 import pytest
-from covey_engine.operators import groups, waves
 from covey_server.estimating import Prices
-from support.asked import Counted, counted
+from support.asked import TABLES, Counted, counted
 from support.sql import rows
 
-TABLES = (
-    "CREATE TABLE tickets AS SELECT i AS id, 'ticket ' || i AS body, substr('abc', 1 + i % 3, 1) AS kind "
-    "FROM range(60) r(i)",
-    "CREATE TABLE products AS SELECT i AS id, 'product ' || i AS name, substr('abc', 1 + i % 3, 1) AS kind "
-    "FROM range(20) r(i)",
-)
+pytestmark = pytest.mark.usefixtures("small_waves")
 FITS, WANTS = (f"AI_FILTER(PROMPT('{{0}} and {{1}}: {word}', p.name, t.body))" for word in ("fits", "wants"))
 SELDOM = FITS.replace("fits", "seldom")
 PAIRS, LINKED, BOTH = 60 * 20, 400, f"{FITS} AND {WANTS}"
@@ -26,12 +20,6 @@ PAIRS, LINKED, BOTH = 60 * 20, 400, f"{FITS} AND {WANTS}"
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counted]:
     with counted(tmp_path_factory.mktemp("tokens"), TABLES, request.param) as found:
         yield found
-
-
-@pytest.fixture(autouse=True)
-def small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (groups, waves):
-        monkeypatch.setattr(module, "LEAST", 8)
 
 
 @pytest.mark.parametrize(

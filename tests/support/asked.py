@@ -19,6 +19,14 @@ from support.hash_model import HashEngine, read_prompt
 from support.hash_server import ORACLE_MACROS, Host
 from support.sql import rows, run
 
+TABLES = (
+    "CREATE TABLE tickets AS SELECT i AS id, 'ticket ' || i AS body, substr('abc', 1 + i % 3, 1) AS kind "
+    "FROM range(60) r(i)",
+    "CREATE TABLE products AS SELECT i AS id, 'product ' || i AS name, substr('abc', 1 + i % 3, 1) AS kind "
+    "FROM range(20) r(i)",
+)
+"""Of 60 tickets and 20 products, a third of each of a kind."""
+
 
 class CountingEngine(HashEngine):
     """Counts the prompts of each question, by its last word."""
