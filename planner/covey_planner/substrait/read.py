@@ -13,7 +13,8 @@ from google.protobuf.message import DecodeError
 from substrait.plan_pb2 import Plan
 
 from covey_planner.errors import BindError, ParseError, Unsupported
-from covey_planner.substrait.read_relations import Read, Relations
+from covey_planner.substrait.read_relations import Relations
+from covey_planner.substrait.read_tables import Read
 from covey_planner.substrait.types import alike
 
 

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from substrait.algebra_pb2 import Expression
-
 from covey_planner.errors import BindError, Unsupported
-from covey_planner.language.parse import quote
 from covey_planner.substrait.extensions import Declared
+from covey_planner.substrait.read_aggregates import aggregated
 from covey_planner.substrait.read_expressions import Expressions
-from covey_planner.substrait.select import Key, Names, Select, Sql, derived, joined
-from covey_planner.substrait.types import to_duckdb
-
-
-@dataclass(frozen=True)
-class Read:
-    """A table as the plan takes it to be: its name as SQL, its columns' names and DuckDB types."""
-
-    table: str
-    columns: tuple[tuple[str, str], ...]
-
+from covey_planner.substrait.read_tables import Read, table, values
+from covey_planner.substrait.select import Key, Names, Select, Sql, derived, joined, sort_key
 
 _JOINS = {1: "INNER", 2: "FULL", 3: "LEFT", 4: "RIGHT", 5: "SEMI", 6: "ANTI", 8: "SEMI", 9: "ANTI"}
 _SETS = {1: "EXCEPT", 7: "EXCEPT ALL", 4: "INTERSECT", 8: "INTERSECT ALL", 5: "UNION", 6: "UNION ALL"}
@@ -69,9 +58,10 @@ class Relations:
         kind = relation.WhichOneof("read_type")
         match kind:
             case "named_table":
-                select = self._table(relation)
+                select, read = table(relation, self._names)
+                self.reads.append(read)
             case "virtual_table":
-                select = self._values(relation)
+                select = values(relation, self._expressions, self._names)
             case _:
                 raise Unsupported(f"reading from a {kind or 'source of unknown kind'} is not supported")
         if relation.HasField("filter"):
@@ -84,57 +74,6 @@ class Relations:
                 raise Unsupported("a projection inside a column is not supported")
             select = replace(select, columns=tuple(select.columns[item.field] for item in items))
         return select
-
-    def _table(self, relation: Any) -> Select:
-        names = list(relation.named_table.names)
-        schema = relation.base_schema
-        if not names:
-            raise BindError("the plan reads a table without a name")
-        if len(names) > 3:
-            raise Unsupported(f"the table name {'.'.join(names)} has too many parts")
-        if len(schema.names) != len(schema.struct.types):
-            raise BindError(
-                f"the schema of {names[-1]} has {len(schema.names)} names and {len(schema.struct.types)} types"
-            )
-        types = [
-            _type_of(kind, name, names[-1])
-            for kind, name in zip(schema.struct.types, schema.names, strict=True)
-        ]
-        alias = quote(self._names.take(names[-1]))
-        table = ".".join(map(quote, names))
-        self.reads.append(Read(table, tuple(zip(schema.names, types, strict=True))))
-        columns = tuple(
-            Sql(f"{alias}.{quote(name)}", kind, plain=True)
-            for name, kind in zip(schema.names, types, strict=True)
-        )
-        return Select(f"{table} AS {alias}" if table != alias else table, columns)
-
-    def _values(self, relation: Any) -> Select:
-        schema = relation.base_schema
-        types = [_type_of(kind, "a value", "a virtual table") for kind in schema.struct.types]
-        table = relation.virtual_table
-        rows = [[self._expressions.read(field, ()).text for field in row.fields] for row in table.expressions]
-        rows += [
-            [self._expressions.read(Expression(literal=field), ()).text for field in row.fields]
-            for row in table.values
-        ]
-        if any(len(row) != len(types) for row in rows):
-            raise BindError(f"a row of a virtual table does not have {len(types)} values, as its schema says")
-        if not types:
-            return Select("", ()) if len(rows) == 1 else self._nothing(types, len(rows))
-        if not rows:
-            return self._nothing(types, 0)
-        casts = [f"CAST({text} AS {kind})" for text, kind in zip(rows[0], types, strict=True)]
-        first = ", ".join(f"{text} AS c{number}" for number, text in enumerate(casts))
-        text = " UNION ALL ".join([f"SELECT {first}", *(f"SELECT {', '.join(row)}" for row in rows[1:])])
-        return derived(text, [Sql("", kind) for kind in types], self._names)
-
-    def _nothing(self, types: Sequence[str], rows: int) -> Select:
-        items = (
-            ", ".join(f"CAST(NULL AS {kind}) AS c{number}" for number, kind in enumerate(types)) or "1 AS c0"
-        )
-        text = " UNION ALL ".join([f"SELECT {items}"] * rows) or f"SELECT {items} WHERE FALSE"
-        return derived(text, [Sql("", kind) for kind in types], self._names)
 
     def _where(self, select: Select, condition: Any) -> Select:
         if select.grouped and _correlated([condition]):
@@ -182,7 +121,7 @@ class Relations:
         if select.limited or select.distinct or (select.grouped and correlated):
             select = select.wrapped(self._names)
         keys = self._expressions.sorts(relation.sorts, select.columns)
-        return replace(select, order=tuple(Key(_key(key.text), direction) for key, direction in keys))
+        return replace(select, order=tuple(Key(sort_key(key.text), direction) for key, direction in keys))
 
     def _fetch(self, relation: Any) -> Select:
         select = self._input(relation)
@@ -206,25 +145,7 @@ class Relations:
         return str(getattr(relation, field))
 
     def _aggregate(self, relation: Any) -> Select:
-        base = self._input(relation).stable(self._names)
-        if base.grouped or base.distinct or base.limited:
-            base = base.wrapped(self._names)
-        shared = [self._expressions.read(node, base.columns) for node in relation.grouping_expressions]
-        sets: list[list[int]] = []
-        for grouping in relation.groupings:
-            if grouping.grouping_expressions and not relation.grouping_expressions:
-                # Plans before 2025 repeat the expressions in each set.
-                own = [self._expressions.read(node, base.columns) for node in grouping.grouping_expressions]
-                known = [one.text for one in shared]
-                sets.append(_numbers(own, known, shared))
-            else:
-                sets.append(list(grouping.expression_references))
-        if not relation.groupings and shared:
-            sets = [list(range(len(shared)))]
-        if any(not 0 <= number < len(shared) for numbers in sets for number in numbers):
-            raise BindError("a grouping refers to an expression that the aggregate does not have")
-        measures = [self._expressions.measure(measure, base.columns) for measure in relation.measures]
-        return _grouped(replace(base, order=()), shared, sets, measures)
+        return aggregated(relation, self._input(relation), self._expressions, self._names)
 
     def _set(self, relation: Any) -> Select:
         if relation.op not in _SETS:
@@ -281,31 +202,6 @@ _READERS = {
 }
 
 
-def _grouped(
-    base: Select, shared: Sequence[Sql], sets: Sequence[Sequence[int]], measures: Sequence[Sql]
-) -> Select:
-    """An aggregate over a plain SELECT. sets: the grouping sets, by the numbers of their expressions."""
-    order = list(dict.fromkeys(number for numbers in sets for number in numbers))
-    keys = [_key(one.text) for one in shared]
-    groups = [shared[number] for number in order]
-    if len(sets) <= 1:
-        if groups and not measures:
-            return replace(base, columns=tuple(groups), distinct=True)
-        if not groups and not measures:
-            raise Unsupported("an aggregate without groups and measures is not supported")
-        group = ", ".join(keys[number] for number in order)
-        aggregates = tuple(measure.text for measure in measures)
-        return replace(base, columns=(*groups, *measures), group=group, aggregates=aggregates)
-    listed = ", ".join(f"({', '.join(keys[number] for number in numbers)})" for numbers in sets)
-    marks = f"grouping({', '.join(keys[number] for number in order)})" if order else "0"
-    cases = [
-        f"WHEN {sum(1 << len(order) - 1 - at for at, number in enumerate(order) if number not in numbers)} THEN {which}"
-        for which, numbers in enumerate(sets)
-    ]
-    which = Sql(f"CAST(CASE {marks} {' '.join(cases)} END AS INTEGER)", "INTEGER")
-    return replace(base, columns=(*groups, *measures, which), group=f"GROUPING SETS ({listed})")
-
-
 def _correlated(nodes: Sequence[Any]) -> bool:
     """Whether a subquery in an expression may read the columns around it: SQL knows no aggregates there."""
     return any("outer_reference" in str(node) for node in nodes)
@@ -319,29 +215,6 @@ def _kept(base: Select, select: Select, names: Names) -> Select:
         wrapped = base.wrapped(names)
         return replace(wrapped, columns=tuple(wrapped.columns[number] for number in taken))
     return select
-
-
-def _numbers(own: Sequence[Sql], known: list[str], shared: list[Sql]) -> list[int]:
-    """The numbers of expressions among the shared ones, which grow by those not there yet."""
-    found = []
-    for one in own:
-        if one.text not in known:
-            known.append(one.text)
-            shared.append(one)
-        found.append(known.index(one.text))
-    return found
-
-
-def _key(text: str) -> str:
-    """An expression to group or sort by: a bare number there would be a column's."""
-    return f"CAST({text} AS INTEGER)" if text.isdigit() else text
-
-
-def _type_of(kind: Any, name: str, table: str) -> str:
-    try:
-        return to_duckdb(kind)
-    except Unsupported as error:
-        raise Unsupported(f"column {name} of {table}: {error.message}") from None
 
 
 def _name(message: Any, field: str, number: int) -> str:

@@ -173,3 +173,8 @@ def _side(select: Select, names: Names) -> Select:
 
 def _plain(select: Select) -> bool:
     return all(column.plain for column in select.columns)
+
+
+def sort_key(text: str) -> str:
+    """An expression to group or sort by: a bare number there would be a column's."""
+    return f"CAST({text} AS INTEGER)" if text.isdigit() else text
