@@ -8,6 +8,7 @@ from typing import Any
 
 from covey_planner.errors import BindError, Unsupported
 from covey_planner.substrait.read_expressions import Expressions
+from covey_planner.substrait.read_functions import measure
 from covey_planner.substrait.select import Names, Select, Sql, sort_key
 
 
@@ -30,7 +31,7 @@ def aggregated(relation: Any, base: Select, expressions: Expressions, names: Nam
         sets = [list(range(len(shared)))]
     if any(not 0 <= number < len(shared) for numbers in sets for number in numbers):
         raise BindError("a grouping refers to an expression that the aggregate does not have")
-    measures = [expressions.measure(measure, base.columns) for measure in relation.measures]
+    measures = [measure(expressions, made, base.columns) for made in relation.measures]
     return _grouped(replace(base, order=()), shared, sets, measures)
 
 
@@ -47,7 +48,7 @@ def _grouped(
         if not groups and not measures:
             raise Unsupported("an aggregate without groups and measures is not supported")
         group = ", ".join(keys[number] for number in order)
-        aggregates = tuple(measure.text for measure in measures)
+        aggregates = tuple(made.text for made in measures)
         return replace(base, columns=(*groups, *measures), group=group, aggregates=aggregates)
     listed = ", ".join(f"({', '.join(keys[number] for number in numbers)})" for numbers in sets)
     marks = f"grouping({', '.join(keys[number] for number in order)})" if order else "0"

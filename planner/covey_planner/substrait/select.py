@@ -23,6 +23,21 @@ class Sql:
     once: bool = False
 
 
+def sort_key(text: str) -> str:
+    """An expression to group or sort by: a bare number there would be a column's."""
+    return f"CAST({text} AS INTEGER)" if text.isdigit() else text
+
+
+def made_of(text: str, kind: str | None, parts: Sequence[Sql]) -> Sql:
+    """An expression of a type, which must not be written twice where one of its parts must not."""
+    return Sql(text, kind, once=any(part.once for part in parts))
+
+
+def listed(parts: Sequence[Sql]) -> str:
+    """Expressions with commas between them."""
+    return ", ".join(part.text for part in parts)
+
+
 @dataclass(frozen=True)
 class Key:
     """What to sort by. direction: as SQL."""
@@ -173,8 +188,3 @@ def _side(select: Select, names: Names) -> Select:
 
 def _plain(select: Select) -> bool:
     return all(column.plain for column in select.columns)
-
-
-def sort_key(text: str) -> str:
-    """An expression to group or sort by: a bare number there would be a column's."""
-    return f"CAST({text} AS INTEGER)" if text.isdigit() else text
