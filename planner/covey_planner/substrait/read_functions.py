@@ -10,7 +10,7 @@ from substrait.algebra_pb2 import FunctionArgument
 
 from covey_planner.binding.volatile import NAMES as VOLATILE
 from covey_planner.errors import BindError, Unsupported
-from covey_planner.substrait import ai_calls
+from covey_planner.substrait import read_ai
 from covey_planner.substrait.functions import AGGREGATE, AI, AI_NAMES, DUCKDB, OPTIONS, SCALAR, render
 from covey_planner.substrait.select import Sql, listed
 from covey_planner.substrait.types import INTEGERS, is_decimal, to_duckdb
@@ -100,7 +100,7 @@ def _ai(reader: Expressions, name: str, given: Sequence[Any], fields: Sequence[S
         "" if _is_map(argument) else _arguments(reader, [argument], fields, name)[0].text
         for argument in given
     ]
-    return ai_calls.call(name, given, texts)
+    return read_ai.call(name, given, texts)
 
 
 def _arguments(reader: Expressions, given: Sequence[Any], fields: Sequence[Sql], name: str) -> list[Sql]:

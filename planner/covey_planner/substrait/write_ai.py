@@ -14,9 +14,9 @@ from covey_planner.language.calls import split_options
 from covey_planner.language.functions import BOOLEAN, CLASSIFY, COUNT, SCORE
 from covey_planner.language.labels import OPTIONS, described_labels, examples_of, is_multi
 from covey_planner.language.parse import Site, site_number
-from covey_planner.substrait.ai_calls import TYPES
 from covey_planner.substrait.functions import AI
 from covey_planner.substrait.literals import text_map
+from covey_planner.substrait.read_ai import TYPES
 from covey_planner.substrait.scope import Scope, Typed, unsupported
 
 if TYPE_CHECKING:

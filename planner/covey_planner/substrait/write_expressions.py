@@ -18,6 +18,7 @@ from covey_planner.substrait.functions import DUCKDB, FROM_DUCKDB, SCALAR, place
 from covey_planner.substrait.scope import NULL, Scope, Typed, Types, shown, unsupported
 from covey_planner.substrait.types import to_substrait
 from covey_planner.substrait.write_ai import ai_call
+from covey_planner.substrait.write_conditions import boolean_test, case
 from covey_planner.substrait.write_membership import membership
 from covey_planner.substrait.write_operators import ARITHMETIC, COMPARISONS, arithmetic, comparison, extract
 from covey_planner.substrait.write_values import fits, interval, reference, short_of
@@ -92,14 +93,14 @@ class Expressions:
                 value = self.write(node.this, scope)
                 return self.call("negate", [value], self.types.of(f"-({value.probe})"), "-")
             case exp.Is():
-                return self._is(node, scope)
+                return boolean_test(self, node, scope)
             case exp.Between():
                 parts = [self.write(node.args[key], scope) for key in ("this", "low", "high")]
                 return self.call("between", self.alike(parts), "BOOLEAN")
             case exp.Cast():
                 return self._cast(node, scope)
             case exp.Case() | exp.If():
-                return self._case(node, scope)
+                return case(self, node, scope)
             case exp.Extract():
                 return extract(self, node, scope)
             case exp.In() | exp.Exists() | exp.Subquery() | exp.Select() | exp.SetOperation():
@@ -219,19 +220,6 @@ class Expressions:
         kind = self.types.of(text)
         return Typed(Expression(literal=literals.number(text, kind)), kind, text)
 
-    def _is(self, node: exp.Expr, scope: Scope) -> Typed:
-        value = self.write(node.this, scope)
-        match node.expression:
-            case exp.Null():
-                words = "is_null"
-            case exp.Not(this=exp.Null()):
-                words = "is_not_null"
-            case exp.Boolean(this=said):
-                words = "is_true" if said else "is_false"
-            case _:
-                raise unsupported(shown(node), node)
-        return self.call(words, [value], "BOOLEAN")
-
     def _cast(self, node: exp.Expr, scope: Scope) -> Typed:
         value = self.write(node.this, scope)
         kind = self.types.of(f"CAST(NULL AS {node.args['to'].sql('duckdb')})")
@@ -240,23 +228,6 @@ class Expressions:
             return Typed(made.node, made.kind)
         cast = Expression.Cast(type=to_substrait(kind), input=value.node, failure_behavior=1)
         return Typed(Expression(cast=cast), kind)
-
-    def _case(self, node: exp.Expr, scope: Scope) -> Typed:
-        branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
-        last = node.args.get("default" if isinstance(node, exp.Case) else "false")
-        results = [self.write(branch.args["true"], scope) for branch in branches]
-        results.append(self.write(last if last is not None else exp.Null(), scope))
-        results = self.alike(results)
-        value = node.this if isinstance(node, exp.Case) else None
-        asked = [
-            branch.this if value is None else exp.EQ(this=value, expression=branch.this)
-            for branch in branches
-        ]
-        made = Expression.IfThen()
-        for condition, result in zip(asked, results, strict=False):
-            made.ifs.add(**{"if": self.write(condition, scope).node, "then": result.node})
-        getattr(made, "else").CopyFrom(results[-1].node)
-        return Typed(Expression(if_then=made), results[0].kind)
 
     def _array(self, node: exp.Expr, scope: Scope) -> Typed:
         parts = self.alike([self.write(part, scope) for part in node.expressions])

@@ -1,4 +1,4 @@
-"""Queries of our SQL in, relations of a plan out: what SELECT, GROUP BY, ORDER BY, LIMIT and set operations are."""
+"""Queries of our SQL in, relations of a plan out: what SELECT, ORDER BY, LIMIT and set operations are. Runs nothing."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from covey_planner.binding.scope import position_of
 from covey_planner.binding.volatile import volatile
 from covey_planner.errors import BindError
 from covey_planner.language.parse import Site
-from covey_planner.substrait.aggregates import aggregates, grouping_sets, measure
 from covey_planner.substrait.extensions import Declaring
 from covey_planner.substrait.scope import Field, Scope, Typed, Types, refuse, shown, unsupported
+from covey_planner.substrait.write_aggregates import measure
 from covey_planner.substrait.write_expressions import Expressions
 from covey_planner.substrait.write_from import Made, Sources
-from covey_planner.substrait.write_sorts import sort_field
+from covey_planner.substrait.write_groups import grouped
+from covey_planner.substrait.write_sorts import ordinal, sort_field, sort_keys
 from covey_planner.substrait.write_values import reference
 
 _CLAUSES = (
@@ -123,7 +124,7 @@ class Relations:
         if node.args.get("where") is not None:
             condition = self._expressions.write(node.args["where"].this, scope)
             relation = Rel(filter=FilterRel(input=relation, condition=condition.node))
-        relation, scope = self._grouped(relation, scope, node, items)
+        relation, scope = grouped(self._expressions, relation, scope, node, items)
         if node.args.get("having") is not None:
             condition = self._expressions.write(node.args["having"].this, scope)
             relation = Rel(filter=FilterRel(input=relation, condition=condition.node))
@@ -153,10 +154,10 @@ class Relations:
         """What to sort by: an output by its number or name, or any expression."""
         found: list[tuple[exp.Expr, Typed]] = []
         names = [_name(item).lower() for item in items]
-        for key in _order(node):
+        for key in sort_keys(node):
             value = key.this
             if isinstance(value, exp.Literal) and value.is_int:
-                found.append((key, outputs[_ordinal(value, outputs)]))
+                found.append((key, outputs[ordinal(value, outputs)]))
             elif isinstance(value, exp.Column) and not value.table and names.count(value.name.lower()) == 1:
                 found.append((key, outputs[names.index(value.name.lower())]))
             elif isinstance(value, exp.Var | exp.Column) and value.name.upper() == "ALL":
@@ -164,55 +165,6 @@ class Relations:
             else:
                 found.append((key, self._expressions.write(value, scope)))
         return found
-
-    def _grouped(
-        self, relation: Any, scope: Scope, node: exp.Select, items: Sequence[exp.Expr]
-    ) -> tuple[Any, Scope]:
-        """The aggregate of a SELECT, and the scope over it; as they were where it has none."""
-        parts = [*items, *_order(node)] + (
-            [node.args["having"].this] if node.args.get("having") is not None else []
-        )
-        called = [call for part in [*parts, *scope.aliases.values()] for call in aggregates(part)]
-        group = node.args.get("group")
-        if not called and group is None and node.args.get("having") is None:
-            return relation, scope
-        sets = self._groups(group, scope, items)
-        unique = {one.key: one for one in (key for numbers in sets for key in numbers)}
-        order = {key: at for at, key in enumerate(unique)}
-        made = AggregateRel(input=relation, grouping_expressions=[one.node for one in unique.values()])
-        for keys in sets:
-            made.groupings.add(
-                expression_references=[order[key] for key in dict.fromkeys(one.key for one in keys)]
-            )
-        measures: dict[bytes, int] = {}
-        fields = [_field_of(one, scope) for one in unique.values()]
-        for call in called:
-            one, kind = measure(self._expressions, call, scope)
-            key = one.SerializeToString(deterministic=True)
-            if key not in measures:
-                measures[key] = len(fields)
-                made.measures.append(one)
-                fields.append(Field("", "", kind))
-        if len(sets) > 1:
-            fields.append(Field("", "", "INTEGER", hidden=True))
-        over = Scope(fields, scope.parent, scope.aliases, order, measures, scope)
-        return Rel(aggregate=made), over
-
-    def _groups(self, group: exp.Expr | None, scope: Scope, items: Sequence[exp.Expr]) -> list[list[Typed]]:
-        if group is None:
-            return []
-        assert isinstance(group, exp.Group)
-        refuse(group, ("expressions", "all"), "GROUP BY")
-        every = group.args.get("all") or [part.name.upper() for part in group.expressions] == ["ALL"]
-        if every:
-            plain = [item for item in items if not any(aggregates(item))]
-            return [[self._expressions.write(item, scope) for item in plain]]
-        return [[self._group(part, scope, items) for part in numbers] for numbers in grouping_sets(group)]
-
-    def _group(self, part: exp.Expr, scope: Scope, items: Sequence[exp.Expr]) -> Typed:
-        if isinstance(part, exp.Literal) and part.is_int:
-            part = items[_ordinal(part, items)]
-        return self._expressions.write(part, scope)
 
     def _set(self, node: exp.SetOperation, parent: Scope | None, ctes: Mapping[str, Any]) -> Made:
         refuse(
@@ -291,35 +243,8 @@ def _items(node: exp.Select, fields: Sequence[Field]) -> list[exp.Expr]:
     return items
 
 
-def _order(node: exp.Expr) -> list[exp.Expr]:
-    order = node.args.get("order")
-    return list(order.expressions) if order is not None else []
-
-
-def _ordinal(node: exp.Expr, items: Sequence[Any]) -> int:
-    number = int(node.name)
-    if not 1 <= number <= len(items):
-        raise BindError(f"there is no column {number} in the SELECT list", position_of(node))
-    return number - 1
-
-
 def _name(item: exp.Expr) -> str:
     return item.alias_or_name or item.sql("duckdb").lower()
-
-
-def _field_of(value: Typed, scope: Scope) -> Field:
-    """The column that a group is; one without a name where it is an expression."""
-    node = value.node
-    own = (
-        node.WhichOneof("rex_type") == "selection"
-        and node.selection.WhichOneof("root_type") == "root_reference"
-    )
-    found = scope.fields[node.selection.direct_reference.struct_field.field] if own else None
-    return (
-        Field(found.relation, found.name, value.kind, found.hidden)
-        if found is not None
-        else Field("", "", value.kind)
-    )
 
 
 def _project(relation: Any, width: int, values: Sequence[Typed]) -> Any:
