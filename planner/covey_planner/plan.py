@@ -200,10 +200,10 @@ def _plan(
     if around.yields:
         name_outputs(statement, [name for name, _ in columns])
     forget_positions(statement.tree)
-    trace = Trace()
+    trace = Trace() if scanned.explain is not None and scanned.explain.verbose else None
     posed: list[Posed] = []
     anchors: Anchors | None = None
-    optimized = optimize(logical, RULES if options.optimize else NEEDED, trace if scanned.explain else None)
+    optimized = optimize(logical, RULES if options.optimize else NEEDED, trace)
     counted = statistics is not None and options.encode is not None
     ordered = options.optimize and not settled(optimized, options.anchor == "cheapest")
     if counted and (ordered or scanned.explain is not None):
@@ -215,7 +215,7 @@ def _plan(
         given = optimized
         optimized = arrange(given, statement.tree, options.profile, costing, stored, cheapest, posed)
         anchors = Anchors(costing) if cheapest else None
-        if scanned.explain:
+        if trace is not None:
             trace.compare("ordering by cost", given, optimized)
     open_ = doubt(posed) if options.sampling and not unbound else Doubt()
     explained = scanned.explain is not None and counted
@@ -257,7 +257,7 @@ def _plan(
             scanned.explain,
             estimates,
             options.pricing,
-            tuple(trace.changes),
+            () if trace is None else tuple(trace.changes),
             sampling=Sampling(sampled, open_.keys) if sampled else None,
         ),
         samples=sampled,

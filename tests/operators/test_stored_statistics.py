@@ -140,6 +140,22 @@ def test_ranges_tell_what_large_key_columns_have_in_common(
     assert overlap.common == pytest.approx(BIG / 2, rel=0.3)
 
 
+def test_keys_that_have_nearly_all_of_their_range_are_not_counted(
+    statistics: StoredStatistics, cursor: duckdb.DuckDBPyConnection
+) -> None:
+    cursor.execute(
+        "CREATE TABLE keys AS SELECT i % 7000 AS dense, i % 7000 * 1000 AS sparse,"
+        " DATE '2020-01-01' + CAST(i % 7000 AS INTEGER) AS day FROM range(15000) r(i)"
+    )
+    seen = list[str]()
+    ask = statistics.duck.ask
+    statistics.duck.ask = lambda sql, sure=False: seen.append(sql) or ask(sql, sure)  # type: ignore[method-assign, func-returns-value]
+    assert statistics.distinct("keys", "dense") == Count(7_000, exact=False)
+    assert statistics.distinct("keys", "day") == Count(7_000, exact=False)
+    assert not any("DISTINCT" in sql or "approx" in sql for sql in seen)
+    assert statistics.distinct("keys", "sparse") == Count(7_000, exact=True)
+
+
 @pytest.mark.usefixtures("big")
 def test_a_view_and_a_computed_text_are_estimated_too(
     cursor: duckdb.DuckDBPyConnection, statistics: StoredStatistics

@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from covey_planner.ordering import costs
 from covey_planner.ordering.costs import Costs
 from covey_planner.ordering.estimate import Estimator
 from covey_planner.ordering.problem import (
@@ -62,6 +63,24 @@ def test_a_narrow_search_stays_near(shape) -> None:
         posed = problem(Random(seed), shape(5)[:8], 5, 1)
         found = order(posed, seconds, width=4, frontier=1)
         assert seconds(found.work) <= 1.3 * cheapest(posed)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sets_reckoned_at_once_cost_what_each_costs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    posed = problem(Random(seed), star(3), 3, seed % 4)
+    half = [replace(each, selectivity=Share.sure(each.selectivity.value / 2)) for each in posed.predicates]
+    problems = posed, replace(posed, predicates=tuple(half))
+    random = np.random.default_rng(seed)
+    masks = random.integers(0, 1 << len(posed.predicates), 40)
+    cases = random.integers(0, 2, 40)
+    at_once = Costs(*problems)
+    monkeypatch.setattr(costs, "_AT_ONCE", 0)
+    each = Costs(*problems)
+    assert at_once._sets
+    assert not each._sets
+    np.testing.assert_allclose(at_once.of(masks, cases), each.of(masks, cases))
+    np.testing.assert_allclose(at_once.left(masks).documents, each.left(masks).documents)
+    np.testing.assert_allclose(at_once.left(masks, cases).pairs, each.left(masks, cases).pairs)
 
 
 def test_the_work_of_an_order_is_the_sum_of_its_steps() -> None:

@@ -6,6 +6,7 @@ is interrupted, except where that would abort a transaction: there only what is 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -22,7 +23,7 @@ from covey_planner.cost.statistics import Count
 
 T = TypeVar("T")
 
-SECONDS = 0.01
+SECONDS = 0.006
 """How long all counting of what is large may take for one statement."""
 
 ROWS = 20_000
@@ -31,11 +32,14 @@ ROWS = 20_000
 ALL_ROWS = 60_000
 """Rows that are read so for one statement."""
 
-_ROW_S, _BYTE_S = 4e-9, 0.3e-9
-"""What a sketch takes at least, by rows and by bytes of text: one that cannot end in time is not begun."""
+_ROW_S, _BYTE_S = 6e-9, 0.3e-9
+"""What a sketch takes of one core, by rows and by bytes of text: one that cannot end in time is not begun."""
 
-_READ_S = 1e-9
-"""What a count takes at least a row, and a row for each join as much again."""
+_READ_S, _JOIN_S = 4e-9, 3e-9
+"""What a count takes of one core a row, and more a row for each join."""
+
+_CORES = os.cpu_count() or 1
+"""Those that DuckDB uses."""
 
 
 @dataclass
@@ -190,7 +194,7 @@ class DuckFigures:
             return None
         size = float(self.column(table, column).get("total_string_length") or 0)
         sql = f"SELECT approx_count_distinct({quoted(column)}) FROM {quoted(table)}"
-        least = _ROW_S * source.rows + _BYTE_S * size
+        least = (_ROW_S * source.rows + _BYTE_S * size) / _CORES
         return self.number(("sketch", table, column), sql, source, finish=True, least_s=least)
 
     def count(self, sql: str) -> Count:
@@ -203,7 +207,7 @@ class DuckFigures:
             found = self.ask(counting, sure=True)
             if found is not None:
                 return Count(float(found[0][0]), exact=True)
-        least = _READ_S * expected.scanned * (1 + expected.joins)
+        least = (_READ_S + _JOIN_S * expected.joins) * expected.scanned / _CORES
         number = self.number(("rows", sql), counting, expected, finish=expected.simple, least_s=least)
         return Count(expected.rows, exact=False) if number is None else Count(number, exact=True)
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from covey_planner.cost.duck_figures import SECONDS, DuckFigures
 from covey_planner.cost.kept import KeptFigures
 from covey_planner.cost.keyed import firsts, grouped, keys, summed
-from covey_planner.cost.ranges import inside
+from covey_planner.cost.ranges import dense, inside
 from covey_planner.cost.ratios import Ratios
 from covey_planner.cost.statistics import (
     DEFAULT,
@@ -41,6 +41,9 @@ from covey_planner.physical import CallKey, Given, TextArgument
 
 _BYTES = 8 << 20
 """Bytes of text that are counted whatever the budget is."""
+
+_TINY = 1_000
+"""Rows of a table in which keys are counted even if their range tells how many there are."""
 
 _SAMPLE, _UNKNOWN_BYTES = 64, 100.0
 _SPREAD = 1.5
@@ -105,6 +108,8 @@ class StoredStatistics:
         """The count of a column's different values, where they are counted."""
         table, column = place
         source = self.duck.table(table)
+        if source.rows > _TINY and dense(self.duck.column(table, column)) is not None:
+            return None
         if not self._few_bytes([place], self.rows(table).value) or not self.duck.small(source):
             return None
         sql = f"SELECT count(DISTINCT {quoted(column)}) FROM {quoted(table)}"
@@ -138,11 +143,11 @@ class StoredStatistics:
         if counted is not None:
             number = self.duck.remember(counted.key, counted.tables, lambda: self._asked(counted.sql))
             return Count(number, exact=True)
+        stats, rows = self.duck.column(table, column), self.rows(table).value
         # What DuckDB keeps is a sketch of a sample, seen to be off by a factor of up to three.
-        kept = self.duck.column(table, column).get("approx_unique")
-        sketch = self.duck.sketch(table, column) if kept is not None else None
-        rows = self.rows(table).value
-        return Count(min(sketch or kept or rows, rows), exact=False)
+        kept = stats.get("approx_unique")
+        found = None if kept is None else dense(stats) or self.duck.sketch(table, column)
+        return Count(min(found or kept or rows, rows), exact=False)
 
     def _asked(self, sql: str) -> float:
         """A number that takes no time."""

@@ -113,7 +113,7 @@ class Lowering:
                 joins.settle(relations_of(condition))
             last = condition is conditions[-1]
             then = self._then(frame, condition) if last and self.optimize and frame.ending is None else []
-            exact = last and all(self.links(each) for each in conditions[:-1])
+            exact = last and all(map(self._shown, conditions[:-1]))
             self._filter(frame, condition, then, exact)
             for call, positive in required(condition):
                 # No bare literal: DuckDB refuses to order by one.
@@ -126,7 +126,7 @@ class Lowering:
             self.block(nested, frame.reach(()))
         answered = self._late | self.rewrites.sites.keys()
         open_ = [value for value in block.values if value.call.site not in answered]
-        exact = self.optimize and outer is None and all(self.links(each) for each in conditions)
+        exact = self.optimize and outer is None and all(map(self._shown, conditions))
         self._values.of_rows(frame, [value for value in open_ if not value.grouped], exact)
         self.rewrites.sites.update(frame.joined)
         self.rewrites.lists.update(frame.lists)
@@ -209,14 +209,17 @@ class Lowering:
         """A condition as a predicate for domain queries; none where it changes from one query to the next, or holds
         an answer that they cannot look up.
         """
-        exprs = [leaf.expr for leaf in leaves(condition) if isinstance(leaf, Cheap | Mixed)]
-        subquery = any(expr.find(exp.Query) is not None for expr in exprs)
-        if any(volatile(expr) is not None or self.open(expr) for expr in exprs):
+        if not self._shown(condition):
             return []
+        subquery = any(expr.find(exp.Query) is not None for expr in _exprs(condition))
         odds = None if is_cheap(condition) else odds_of(condition)
         if odds is not None and "NOT" in form:
             odds = Odds("not", (odds,))
         return [Link(form.format(self._truth(condition)), relations_of(condition), subquery, odds)]
+
+    def _shown(self, condition: Condition) -> bool:
+        """Whether domain queries can show what a condition leaves."""
+        return not any(volatile(expr) is not None or self.open(expr) for expr in _exprs(condition))
 
     def _truth(self, condition: Condition) -> str:
         """A condition as SQL, its calls answered."""
@@ -336,3 +339,8 @@ class Lowering:
         """A fresh name for an answer table in a query."""
         self._aliases += 1
         return f"__covey_j{self._aliases - 1}"
+
+
+def _exprs(condition: Condition) -> list[exp.Expr]:
+    """What a condition holds beside calls that stand alone."""
+    return [leaf.expr for leaf in leaves(condition) if isinstance(leaf, Cheap | Mixed)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from covey_planner.ordering.problem import Problem, Side
 
 FRESH, PAIRS, READ, HELD = range(4)
 """The units of work, as in cost.work."""
+
+_AT_ONCE = 256
+"""Sets of all cases of a problem that are reckoned together, before they are asked for: as dear as two or three."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,9 @@ class Costs:
     def __init__(self, problem: Problem, *others: Problem) -> None:
         self._estimator = Estimator(problem, *others)
         self._chunk = problem.chunk
+        # Of a small problem all sets are reckoned at once; 0 where there are too many.
+        sets, size = 1 << len(problem.predicates), 1 + len(others)
+        self._sets, self._size = (sets if sets * size <= _AT_ONCE else 0), size
         groups: dict[Hashable, int] = {}
         self.ways: list[Way] = []
         sides: list[Side] = []
@@ -54,14 +61,35 @@ class Costs:
 
     def left(self, masks: Masks, cases: Ints | int = 0) -> Left:
         """Documents and pairs left of each set."""
-        return self._estimator.left(masks, cases)
+        if not self._sets:
+            return self._estimator.left(masks, cases)
+        places, every = cases * self._sets + masks, self._all_left
+        return Left(every.documents[places], every.pairs[places])
 
     def of(self, masks: Masks, cases: Ints | int = 0) -> Floats:
         """Work [sets, ways, joined, unit]: joined is 1 where the documents are there from the step's last question.
 
         cases: of each set, whose shares hold.
         """
-        left = self.left(masks, cases)
+        if not self._sets:
+            return self._work(self._estimator.left(masks, cases), cases)
+        found: Floats = self._all_work[cases * self._sets + masks]
+        return found
+
+    @cached_property
+    def _all_left(self) -> Left:
+        sets = np.tile(np.arange(self._sets, dtype=np.int64), self._size)
+        return self._estimator.left(sets, self._cases)
+
+    @cached_property
+    def _all_work(self) -> Floats:
+        return self._work(self._all_left, self._cases)
+
+    @property
+    def _cases(self) -> Ints:
+        return np.repeat(np.arange(self._size, dtype=np.int64), self._sets)
+
+    def _work(self, left: Left, cases: Ints | int) -> Floats:
         anchors, pairs = left.documents[:, self._anchor], left.pairs[:, self._predicate]
         for way in self._early:
             true = self._estimator.true[cases, self._predicate[way]]
