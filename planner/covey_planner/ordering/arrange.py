@@ -29,6 +29,7 @@ from covey_planner.logical import (
     map_leaves,
 )
 from covey_planner.lowering.ending import Ending, ending_of
+from covey_planner.ordering.agreeing import Attempt, agree
 from covey_planner.ordering.costing import Costing
 from covey_planner.ordering.doubt import Posed
 from covey_planner.ordering.limited import limited
@@ -96,23 +97,21 @@ class _Arranger:
     def block(self, block: Block, around: Sources) -> Block:
         """A block and those inside it, outer ones first: they choose the sides of what asks about their rows."""
         sources = around.inside(block)
-        decided = self.decided.copy()
+        ending = ending_of(block, self.tree)
 
-        def poser(costing: Costing) -> Poser:
-            return Poser(sources, costing, self.profile, self.cheapest, decided)
+        def attempt(decided: Sides) -> Attempt:
+            problem, units = self._poser(sources, decided)(self.costing).pose(block)
+            asked = problem.relations and 0 < len(units) <= MOST
+            found = self._order(ending, problem, units) if asked else Ordered(())
+            return Attempt(decided, problem, units, found)
 
-        problem, units = poser(self.costing).pose(block)
-        if problem.relations and 0 < len(units) <= MOST:
-            ending = ending_of(block, self.tree)
-            found = self._order(ending, problem, units)
-            if not self._decide(units, found):
-                # A question was wanted from two sides: now it is decided.
-                decided = self.decided.copy()
-                problem, units = poser(self.costing).pose(block)
-                found = self._order(ending, problem, units)
+        best, chosen = agree(attempt, self.decided, self.costing.seconds)
+        if best.found.choices:
+            self.decided = chosen
             if ending is None or ending.enough is None:
-                self.posed.append(Posed(block, poser, self.costing, problem, units, found))
-            block = replace(block, plan=self._ordered(block.plan, units, found))
+                poser = self._poser(sources, best.decided)
+                self.posed.append(Posed(block, poser, self.costing, best.problem, best.units, best.found))
+            block = replace(block, plan=self._ordered(block.plan, best.units, best.found))
         return replace(
             block,
             plan=self._inside(block.plan, sources),
@@ -124,26 +123,15 @@ class _Arranger:
         """All calls on the sides that were chosen."""
         return Logical(tuple(map(self._anchored, logical.blocks)))
 
+    def _poser(self, sources: Sources, decided: Sides) -> Callable[[Costing], Poser]:
+        return lambda costing: Poser(sources, costing, self.profile, self.cheapest, decided)
+
     def _order(self, ending: Ending | None, problem: Problem, units: Sequence[Unit]) -> Ordered:
         if ending is None or ending.enough is None:
             return order(problem, self.costing.seconds)
         asked = [unit.condition is not None and documents(unit.condition) is not None for unit in units]
         endings = [number for number, can in enumerate(asked) if can]
         return limited(problem, ending.enough, self.costing.seconds, endings)
-
-    def _decide(self, units: Sequence[Unit], found: Ordered) -> bool:
-        """Note the sides that an order has chosen; False where it wants a question from two of them."""
-        agreed = True
-        for choice in found.choices:
-            unit = units[choice.predicate]
-            if unit.call is not None and len(unit.calls) > 1:
-                chosen = unit.calls[choice.side]
-                anchors = frozenset().union(*(chosen.arguments[n].relations for n in chosen.sides[0]))
-                agreed &= self.decided.choose(unit.call, min(anchors))
-            if unit.anchors and unit.condition is not None:
-                for call in (leaf.call for leaf in leaves(unit.condition) if isinstance(leaf, Ask)):
-                    agreed &= self.decided.choose(call, unit.anchors[choice.side])
-        return agreed
 
     def _ordered(self, plan: Node, units: Sequence[Unit], found: Ordered) -> Node:
         """The filters in their new order, neighbours on the same documents together."""

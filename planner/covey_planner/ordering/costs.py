@@ -50,6 +50,7 @@ class Costs:
                 sides.append(side)
         self._anchor = np.array([side.anchor for side in sides])
         self._predicate = np.array([way.predicate for way in self.ways])
+        self._joins = np.array([side.partner is not None for side in sides])
         self._early = [number for number, side in enumerate(sides) if side.early]
         # [cases, ways, joined, unit]: of a step, of each of its anchors and of each of its pairs; what an anchor holds.
         shape = (1 + len(others), len(sides), 2)
@@ -91,6 +92,8 @@ class Costs:
 
     def _work(self, left: Left, cases: Ints | int) -> Floats:
         anchors, pairs = left.documents[:, self._anchor], left.pairs[:, self._predicate]
+        # An anchor that is asked is in a pair: where less than one partner is to be expected, often none is.
+        anchors[:, self._joins] = np.minimum(anchors, pairs)[:, self._joins]
         for way in self._early:
             true = self._estimator.true[cases, self._predicate[way]]
             pairs[:, way] = _until_first(anchors[:, way], pairs[:, way], true)

@@ -21,9 +21,22 @@ class Sides:
 
     def choose(self, call: Call, relation: str) -> bool:
         """Ask calls like this one from a relation's side; False where they are asked from another one already."""
-        number = next(n for n, argument in enumerate(call.arguments) if relation in argument.relations)
-        kept = self._numbers.setdefault(_question(call), number)
+        kept = self._numbers.setdefault(_question(call), self.number(call, relation))
         return relation in call.arguments[kept].relations
+
+    def fix(self, call: Call, number: int) -> None:
+        """Ask calls like this one from the side of an argument."""
+        self._numbers[_question(call)] = number
+
+    @staticmethod
+    def number(call: Call, relation: str) -> int:
+        """The number of the first argument that is of a relation."""
+        return next(n for n, argument in enumerate(call.arguments) if relation in argument.relations)
+
+    @staticmethod
+    def alike(one: Call, other: Call) -> bool:
+        """Whether two calls ask the same of whatever values."""
+        return _question(one) == _question(other)
 
     def of(self, call: Call) -> str | None:
         """The relation that a call is asked from; None where that is not chosen, or is no choice."""
