@@ -5,6 +5,7 @@ the fake runner, whose chunks are checked and whose yes, no and labels are repla
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -85,7 +86,7 @@ class TruthEngine:
     def close(self) -> None:
         """Nothing runs between orders."""
 
-    def submit(self, order: api.WorkOrder) -> Done:
+    def submit(self, order: api.WorkOrder, cancel: threading.Event | None = None) -> Done:
         """Run an order to its end."""
         scheduler = Scheduler(self._limits, open_token_column)
         scheduler.submit(order)

@@ -74,7 +74,7 @@ class FakeEngine:
     def info(self) -> api.EngineInfo:
         return api.EngineInfo("fake", "hash", "none", "int32", self._context_length, 1 << 20, 1 << 14, 0.0)
 
-    def submit(self, order: api.WorkOrder) -> FakeRunning:
+    def submit(self, order: api.WorkOrder, cancel: threading.Event | None = None) -> FakeRunning:
         if self.faults.refuse is not None:
             raise EngineError(self.faults.refuse)
         self.orders.append(order)

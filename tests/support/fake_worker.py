@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 from covey_engine.prefill.chunk import Chunk
@@ -15,6 +16,9 @@ from support.fake_runner import FakeRunner
 from support.lawful import obey
 
 OPENER = "support.fake_worker:open_runner"
+PAUSE = "COVEY_TEST_PAUSE"
+"""The variable that names a file: while it is there, a worker of the model `paused` computes one chunk and waits."""
+
 HUNGRY = 999
 """A token that no device has memory for."""
 
@@ -22,6 +26,17 @@ HUNGRY = 999
 class _Slow(FakeRunner):
     def run(self, chunk: Chunk) -> NDArray[np.float32]:
         time.sleep(0.05)
+        return super().run(chunk)
+
+
+class _Paused(_Slow):
+    seen = False
+
+    def run(self, chunk: Chunk) -> NDArray[np.float32]:
+        pause = Path(os.environ[PAUSE])
+        while self.seen and pause.exists():
+            time.sleep(0.01)
+        self.seen = pause.exists()
         return super().run(chunk)
 
 
@@ -45,6 +60,8 @@ def open_runner(config: EngineConfig) -> Runner:
     match config.model:
         case "slow":
             return _Slow(4096 + chunk, chunk)
+        case "paused":
+            return _Paused(4096 + chunk, chunk)
         case "hanging":
             return _Hanging(4096 + chunk, chunk)
         case "hungry":

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import adbc_driver_flightsql.dbapi as dbapi
 import duckdb
 from covey_engine.operators.executor import Executor
+from covey_engine.prefill.api import Engine
 from covey_planner.plan import PlanOptions
 from covey_server.ai import ModelSide
 from covey_server.config import ServerConfig
@@ -20,7 +21,6 @@ from covey_server.guard import Guard
 from covey_server.server import Server
 from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
-from support.fake_engine import FakeEngine
 from support.hash_model import PROFILE, TOKENIZER, HashEngine
 from support.slt import Outcome, Record
 
@@ -45,7 +45,7 @@ class Host:
 
     @contextmanager
     def serve(
-        self, folder: Path, engine: FakeEngine | None = None, prices: Prices | None = None
+        self, folder: Path, engine: Engine | None = None, prices: Prices | None = None
     ) -> Iterator[str]:
         """A server on an empty database, as its address. engine: a HashEngine by default; prices: for estimates, which
         are not made without them.

@@ -148,7 +148,10 @@ class Asking:
 
     def _answers(self, step: AskStep, order: api.WorkOrder) -> Generator[api.Answers]:
         """The order's answers as they come; an order that is not read to its end is cancelled."""
-        running = self.engine.submit(order)
+        try:
+            running = self.engine.submit(order, self.cancel)
+        except Cancelled as error:
+            raise QueryCancelled("the query was cancelled") from error
         self.ledger.submitted(running)
         try:
             with self.watch.guard(self.cancel, running.cancel):

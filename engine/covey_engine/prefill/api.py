@@ -13,6 +13,7 @@ where A is true, while the anchor's prefix is still resident.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -305,11 +306,13 @@ class Engine(Protocol):
     """The engine as its callers see it; every method may be called from any thread."""
 
     def info(self) -> EngineInfo:
-        """Facts about the loaded model; blocks while a worker is starting."""
+        """Facts about the loaded model; blocks while it is loaded for the first time."""
         ...
 
-    def submit(self, order: WorkOrder) -> Running:
-        """Queue an order. Raises EngineError where the order can never run (a prompt over the context)."""
+    def submit(self, order: WorkOrder, cancel: threading.Event | None = None) -> Running:
+        """Queue an order. Raises EngineError where the order can never run (a prompt over the context), and Cancelled
+        where `cancel` is set while it waits for a worker.
+        """
         ...
 
     def close(self) -> None:

@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import itertools
 import os
-import queue
-import select
-import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 
 from covey_engine.prefill.api import EngineInfo, Running, WorkOrder
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import EngineError, WorkerCrashed
 from covey_engine.prefill.process import wire
-from covey_engine.prefill.process.messages import Accepted, Cancel, Failed, Load, Ready, Reports, Submit
-from covey_engine.prefill.process.running import Outcome
+from covey_engine.prefill.process.link import LOOK_UP_SECONDS, Link, end, raise_if_set
+from covey_engine.prefill.process.messages import Failed, Load, Ready
 
 _OPENER = "covey_engine.prefill.loader:open_runner"
 _ATTEMPTS = 3
@@ -41,9 +37,10 @@ class EngineClient:
         self._changed = threading.Condition()
         self._closed = False
         # Exactly one of these is set, or none while a worker is starting.
-        self._link: _Link | None = None
+        self._link: Link | None = None
         self._broken: EngineError | None = None
         self._wanted = True
+        self._info: EngineInfo | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._supervisor = threading.Thread(target=self._supervise, name="prefill supervisor", daemon=True)
         self._supervisor.start()
@@ -65,17 +62,20 @@ class EngineClient:
         return self._ready().process.pid
 
     def info(self) -> EngineInfo:
-        """Facts about the loaded model; waits while a worker is starting."""
-        return self._ready().info
+        """Facts about the loaded model; waits while the first worker is starting. Its successors load the same."""
+        info = self._info
+        return self._ready().info if info is None else info
 
-    def submit(self, order: WorkOrder) -> Running:
-        """Queue an order; waits while a worker is starting. Raises EngineError where the order can never run."""
-        link = self._ready()
+    def submit(self, order: WorkOrder, cancel: threading.Event | None = None) -> Running:
+        """Queue an order; waits while a worker is starting. Raises EngineError where the order can never run, and
+        Cancelled once `cancel` is set.
+        """
+        link = self._ready(cancel)
         try:
-            return link.submit(next(self._tickets), order)
+            return link.submit(next(self._tickets), order, cancel)
         except WorkerCrashed:
             # The worker was lost before it took the order, which may wait for the next one; but only once.
-            return self._ready().submit(next(self._tickets), order)
+            return self._ready(cancel).submit(next(self._tickets), order, cancel)
 
     def close(self) -> None:
         """Stop the worker; running orders fail. Returns within seconds whatever the worker does."""
@@ -86,14 +86,19 @@ class EngineClient:
                 self._process.kill()
         self._supervisor.join()
 
-    def _ready(self) -> _Link:
-        """The live worker. Raises what keeps workers from starting."""
+    def _ready(self, cancel: threading.Event | None = None) -> Link:
+        """The live worker. Raises what keeps workers from starting, and Cancelled."""
+
+        def decided() -> bool:
+            return self._closed or self._link is not None or self._broken is not None
+
         with self._changed:
             self._wanted = True
             self._changed.notify_all()
             if self._broken is not None:
                 self._broken = None
-            self._changed.wait_for(lambda: self._closed or self._link is not None or self._broken is not None)
+            while not self._changed.wait_for(decided, None if cancel is None else LOOK_UP_SECONDS):
+                raise_if_set(cancel)
             if self._closed:
                 raise EngineError(_CLOSED)
             if self._broken is not None:
@@ -124,6 +129,7 @@ class EngineClient:
             with self._changed:
                 # A worker that takes the place of a lost one need not measure again.
                 self._config = replace(self._config, rates=outcome.info.rates)
+                self._info = outcome.info
                 self._link = outcome
                 self._changed.notify_all()
             error = outcome.listen(self._config.hang_seconds)
@@ -132,7 +138,7 @@ class EngineClient:
                 closed = self._closed
             outcome.fail(EngineError(_CLOSED) if closed else error)
 
-    def _start_worker(self) -> _Link | EngineError:
+    def _start_worker(self) -> Link | EngineError:
         ours, theirs = socket.socketpair()
         with theirs:
             command = [
@@ -162,127 +168,9 @@ class EngineClient:
         else:
             said = wire.receive(ours)
         if isinstance(said, Ready):
-            return _Link(process, ours, said.info)
+            return Link(process, ours, said.info)
         ours.close()
-        ending = _end(process)
+        ending = end(process)
         if isinstance(said, Failed):
             return said.error
         return WorkerCrashed(f"the prefill worker ended while it loaded the model ({ending})")
-
-
-class _Link:
-    """One worker that has loaded its model."""
-
-    def __init__(self, process: subprocess.Popen[bytes], sock: socket.socket, info: EngineInfo) -> None:
-        self.process = process
-        self.info = info
-        self._sock = sock
-        self._sending = threading.Lock()
-        self._lock = threading.Lock()
-        self._outcomes: dict[int, Outcome] = {}
-        self._waiting: dict[int, queue.SimpleQueue[EngineError | None]] = {}
-        self._lost: EngineError | None = None
-        self._heard = time.monotonic()
-
-    def submit(self, ticket: int, order: WorkOrder) -> Running:
-        """Send an order and wait for the worker's word on it. Raises EngineError."""
-        outcome = Outcome(lambda: self._cancel(ticket))
-        word: queue.SimpleQueue[EngineError | None] = queue.SimpleQueue()
-        with self._lock:
-            if self._lost is not None:
-                raise self._lost
-            self._outcomes[ticket] = outcome
-            self._waiting[ticket] = word
-        self._send(Submit(ticket, order))
-        error = word.get()
-        if error is not None:
-            raise error
-        return outcome
-
-    def listen(self, hang_seconds: float) -> EngineError:
-        """Pass on what the worker says until it ends or hangs; why it ended."""
-        reason = ""
-        while True:
-            if not self._wait(hang_seconds):
-                reason = f"no progress for {hang_seconds:g} s"
-                self.process.kill()
-                break
-            said = wire.receive(self._sock)
-            self._heard = time.monotonic()
-            match said:
-                case Reports(reports):
-                    for report in reports:
-                        outcome = self._pick(report.ticket, remove=report.finished)
-                        if outcome is not None:
-                            outcome.hear(report)
-                case Accepted(ticket):
-                    self._tell(ticket, None)
-                case Failed(ticket) if ticket is not None:
-                    outcome = self._pick(ticket, remove=True)
-                    if outcome is not None and not self._tell(ticket, said.error):
-                        outcome.fail(said.error)
-                case _:
-                    break
-        ending = _end(self.process)
-        return WorkerCrashed(f"the prefill worker was lost ({reason or ending}); a new one is being started")
-
-    def fail(self, error: EngineError) -> None:
-        """Fail all orders of this worker, now and later."""
-        with self._lock:
-            self._lost = error
-            outcomes, self._outcomes = self._outcomes, {}
-            waiting, self._waiting = self._waiting, {}
-        self._sock.close()
-        for word in waiting.values():
-            word.put(error)
-        for outcome in outcomes.values():
-            outcome.fail(error)
-
-    def _wait(self, hang_seconds: float) -> bool:
-        """Block until the worker says something; False where it should have long ago."""
-        poll = select.poll()
-        poll.register(self._sock, select.POLLIN)
-        while not poll.poll(min(1000.0, hang_seconds * 250)):
-            # Checking an order is no chunk, and may take its time.
-            running = len(self._outcomes) > len(self._waiting)
-            if running and time.monotonic() - self._heard > hang_seconds:
-                return False
-        return True
-
-    def _pick(self, ticket: int, remove: bool) -> Outcome | None:
-        with self._lock:
-            return self._outcomes.pop(ticket, None) if remove else self._outcomes.get(ticket)
-
-    def _tell(self, ticket: int, error: EngineError | None) -> bool:
-        with self._lock:
-            word = self._waiting.pop(ticket, None)
-        if word is not None:
-            word.put(error)
-        return word is not None
-
-    def _cancel(self, ticket: int) -> None:
-        if self._pick(ticket, remove=True) is not None:
-            self._send(Cancel(ticket))
-
-    def _send(self, message: object) -> None:
-        try:
-            with self._sending:
-                wire.send(self._sock, message)
-        except OSError:
-            # The listening thread sees the end of the worker too and fails the orders.
-            return
-
-
-def _end(process: subprocess.Popen[bytes]) -> str:
-    """Wait for a process that is ending, and say how it ended."""
-    try:
-        code = process.wait(timeout=5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        code = process.wait()
-    if code >= 0:
-        return f"exit status {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"

@@ -31,8 +31,8 @@ class LocalEngine:
         """Facts about the runner."""
         return self._info
 
-    def submit(self, order: WorkOrder) -> Running:
-        """Queue an order. Raises EngineError where it can never run."""
+    def submit(self, order: WorkOrder, cancel: threading.Event | None = None) -> Running:
+        """Queue an order, for which nothing is waited. Raises EngineError where it can never run."""
         prepared = self._core.prepare(order)
         tickets: list[int] = []
         outcome = Outcome(lambda: self._core.post(lambda: self._cancel(tickets)))
