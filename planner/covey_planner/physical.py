@@ -191,6 +191,21 @@ class Groups:
     table: str = ""
 
 
+PairSide = Literal["anchor", "partner"]
+
+
+@dataclass(frozen=True)
+class PairOrder:
+    """The order in which pairs are wanted where every pair is asked: by a key of one side, then of the other and so on.
+
+    sides: whose keys those are; the domain of a side yields its own as whole numbers o0, o1, … ties: pairs of equal
+    keys are asked as a whole.
+    """
+
+    sides: tuple[PairSide, ...]
+    ties: bool = False
+
+
 @dataclass(frozen=True)
 class Prompts:
     """The segments of a step's prompts: what all begin with, and how each question goes on."""
@@ -209,7 +224,8 @@ class AskStep:
     pairs of their anchor need not be asked. enough: so many matches are needed, or as many as there are; None for all.
     chosen: whether the anchor is the side that it is by cost. before: temporary tables that the domains read, each with
     the query that fills it.
-    ordered: anchors come in the order in which they are wanted; of those up to any point, `enough` matches end it.
+    ordered: anchors come in the order in which they are wanted, or (pair_order) pairs do; of those up to any point,
+    `enough` matches end it.
     groups: what else may end it, part by part.
     other: the prompts from the other side, where no option pins the anchor and no early end goes by it. exchanged: the
     other side is the anchor now; the keys in the answer tables are the partner's and then the anchor's.
@@ -230,6 +246,7 @@ class AskStep:
     groups: Groups | None = None
     other: Prompts | None = None
     exchanged: bool = False
+    pair_order: PairOrder | None = None
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,11 @@ def test_random(
         (f"{JOIN} {URGENT} ORDER BY day, t.id LIMIT 3", [""]),
         (f"SELECT t.id, p.id FROM tickets t, products p WHERE {URGENT} ORDER BY p.name, t.id, p.id LIMIT 3", [""]),
         (f"{LIST} JOIN products p ON {FITS} ORDER BY t.id, p.id LIMIT 3", ["3 ordered"]),
-        (f"{LIST} JOIN products p ON {FITS} ORDER BY p.id, t.id LIMIT 3", [""]),
+        (f"{LIST} JOIN products p ON {FITS} ORDER BY p.id, t.id LIMIT 3", ["3 ordered"]),
+        (f"{LIST} JOIN products p ON {FITS} ORDER BY p.cat DESC, t.day, p.id, t.id LIMIT 2", ["2 ordered"]),
+        (f"{LIST} CROSS JOIN products p LEFT JOIN defects d ON d.id = p.id WHERE {FITS} "
+         "ORDER BY d.title DESC, t.id, p.id LIMIT 3", ["3 ordered"]),
+        (f"{LIST} JOIN products p ON {FITS} ORDER BY p.id + t.id, t.id LIMIT 3", [""]),
     ],
 )  # fmt: skip
 def test_the_first_rows_of_joins(database: duckdb.DuckDBPyConnection, sql: str, ends: list[str]) -> None:

@@ -55,7 +55,7 @@ CASES: list[tuple[str, dict[str, int]]] = [
         f"SELECT id, {T} AS t FROM tickets WHERE {W} AND {G} ORDER BY kind DESC, {S} DESC, id LIMIT 2 OFFSET 1",
         {"w": 40},
     ),
-    # Pairs that nothing but the question links: anchors in their order.
+    # Pairs that nothing but the question links, in the order of the keys of either side.
     (f"SELECT t.id, p.id FROM tickets t, products p WHERE {FITS} ORDER BY t.id, p.id LIMIT 3", {"fits": 27}),
     (
         f"SELECT t.id, p.id FROM tickets t, products p WHERE {FITS} ORDER BY t.id DESC, p.id LIMIT 30",
@@ -71,7 +71,28 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ),
     (
         f"SELECT t.id, p.id FROM tickets t, products p WHERE {FITS} ORDER BY p.id, t.id LIMIT 3",
+        {"fits": 24},
+    ),
+    (
+        f"SELECT t.id, p.id FROM tickets t JOIN products p ON {FITS} ORDER BY p.id DESC, t.id DESC LIMIT 2 OFFSET 9",
+        {"fits": 66},
+    ),
+    (
+        f"SELECT t.id, p.id FROM tickets t JOIN products p ON {FITS} ORDER BY p.kind, t.part NULLS FIRST, 1, 2 LIMIT 3",
+        {"fits": 24},
+    ),
+    (
+        f"SELECT t.id, p.id FROM tickets t JOIN products p ON {FITS} ORDER BY p.id, t.prio, {S}, 1 LIMIT 3",
+        {"fits": 60, "s": 30},
+    ),
+    (
+        f"SELECT t.id, p.id FROM tickets t JOIN products p ON {FITS} ORDER BY p.id, t.id LIMIT 2000",
         {"fits": 1080},
+    ),
+    (
+        f"SELECT t.id, p.id FROM tickets t JOIN products p ON p.kind = t.kind AND {FITS} "
+        "ORDER BY p.name DESC, t.id LIMIT 3",
+        {"fits": 24},
     ),
     # Keys behind a score: only where the scores before tie at the border.
     (f"SELECT id FROM tickets ORDER BY {N}, {S}, id LIMIT 3", {"n": 5, "s": 24}),

@@ -152,11 +152,18 @@ class Reference:
         if not step.ordered:
             Random(self.seed).shuffle(items)
         matches: set[tuple[object, object]] = set()
-        ties, tie = self._ties(step.anchors), -1
+        ties: dict[object, object] = dict(self._ties(step.anchors)) if step.pair_order is None else {}
+        tie: object = -1
+        if step.pair_order is not None:
+            places = self._places(step)
+            Random(self.seed).shuffle(items)
+            items.sort(key=places.__getitem__)
+            ties = places if step.pair_order.ties else {}
         for anchor, partner in items if step.groups is None else self._members(step, items, matches, made):
-            if self._over(step, anchor, matches) and ties.get(anchor, -2) != tie:
+            mine: object = (anchor, partner) if step.pair_order is not None else anchor
+            if self._over(step, anchor, matches) and ties.get(mine, -2) != tie:
                 continue
-            tie = ties.get(anchor, -1)
+            tie = ties.get(mine, -1)
             texts = [texts[key] for texts, key in zip(anchor_texts, anchor, strict=True)]
             others = [texts[key] for texts, key in zip(partner_texts, partner, strict=True)]
             at = 0
@@ -258,6 +265,24 @@ class Reference:
         rows = self.connection.execute(domain.sql).fetchall()
         width = len(domain.arguments)
         return {row[:width]: row[width] for row in rows if len(row) > width}
+
+    def _places(self, step: AskStep) -> dict[object, tuple[int, ...]]:
+        """The ranks of each pair, in the order of the keys."""
+        assert step.pair_order is not None
+        assert step.partners is not None
+        assert step.ordered
+        sides = {}
+        for side, domain in (("anchor", step.anchors), ("partner", step.partners)):
+            rows = self.connection.execute(domain.sql).fetchall()
+            width = len(domain.arguments)
+            sides[side] = {row[:width]: list(row[width:]) for row in rows}
+            assert {len(ranks) for ranks in sides[side].values()} <= {step.pair_order.sides.count(side)}
+        found: dict[object, tuple[int, ...]] = {}
+        for anchor, ours in sides["anchor"].items():
+            for partner, theirs in sides["partner"].items():
+                left = {"anchor": iter(ours), "partner": iter(theirs)}
+                found[anchor, partner] = tuple(next(left[side]) for side in step.pair_order.sides)
+        return found
 
     def _store(self, table: str, keys: int, rows: Sequence[tuple[object, ...]]) -> None:
         columns = ", ".join([*(f"k{n} BLOB" for n in range(keys)), "answer BOOLEAN"])

@@ -17,6 +17,7 @@ from covey_engine.operators.errors import QueryCancelled
 from covey_engine.operators.groups import Waves
 from covey_engine.operators.known import Known, only_asked
 from covey_engine.operators.overflow import Round
+from covey_engine.operators.pair_waves import worth
 from covey_engine.operators.runs import StepRun
 from covey_engine.operators.sampled import Sampled
 from covey_engine.operators.scores import probability, zero_point
@@ -102,7 +103,8 @@ class Asking:
         with groups.
         """
         found = [Found.of(question, subjects.items) for question in step.questions]
-        ending = Ending(step, subjects, waves)
+        least = worth(template, subjects) if step.pair_order is not None else 0.0
+        ending = Ending(step, subjects, waves, least)
         rounds, touched = self.known.open_rounds(step, subjects, found, rounds)
         for turn, alone in ending.turns(rounds):
             for question in turn.unanswered:

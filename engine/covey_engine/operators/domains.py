@@ -28,12 +28,14 @@ class Keys:
     """Rows of one side as the keys of their arguments: `columns[argument][row]`, 16 bytes each.
 
     Without arguments (a prompt of fixed text alone) there is one row or none. ties: of rows in an order of which ties
-    are asked as a whole, a number that is equal for those.
+    are asked as a whole, a number that is equal for those. ranks: their places by keys of the side, where pairs come in
+    an order of such keys.
     """
 
     columns: tuple[NDArray[np.void], ...]
     rows: int
     ties: NDArray[np.int64] | None = None
+    ranks: tuple[NDArray[np.int64], ...] = ()
 
     def __len__(self) -> int:
         return self.rows
@@ -41,7 +43,8 @@ class Keys:
     def take(self, rows: NDArray[np.integer]) -> Keys:
         """The keys of these rows, in this order."""
         ties = None if self.ties is None else self.ties[rows]
-        return Keys(tuple(column[rows] for column in self.columns), len(rows), ties)
+        ranks = tuple(ranks[rows] for ranks in self.ranks)
+        return Keys(tuple(column[rows] for column in self.columns), len(rows), ties, ranks)
 
     def arrays(self) -> list[pa.Array]:
         """The columns as Arrow arrays over the same memory."""
@@ -78,7 +81,9 @@ def read_keys(statements: Statements, domain: Domain) -> Keys:
     table = statements.table(domain.sql)
     columns = tuple(_key_bytes(table[f"k{i}"]) for i in range(len(domain.arguments)))
     ties = numbers(table["o"]).astype(np.int64) if "o" in table.column_names else None
-    return Keys(columns, table.num_rows if columns else min(table.num_rows, 1), ties)
+    names = [name for name in table.column_names if name.startswith("o") and name != "o"]
+    ranks = tuple(numbers(table[name]).astype(np.int64) for name in names)
+    return Keys(columns, table.num_rows if columns else min(table.num_rows, 1), ties, ranks)
 
 
 def resolve(

@@ -6,7 +6,6 @@ A step ends after enough matches, an anchor after some of its pairs, or a group 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from covey_engine.operators.answers import FALSE, TRUE
 from covey_engine.operators.groups import Waves, ranges
 from covey_engine.operators.overflow import Round
 from covey_engine.operators.subjects import Subjects
-from covey_engine.operators.waves import in_waves
+from covey_engine.operators.waves import in_waves, within
 from covey_engine.prefill import api
 
 Items = NDArray[np.int64]
@@ -26,12 +25,15 @@ Ended = api.Ask | Question
 
 
 class Ending:
-    """What a step that may end early has found. waves: of a step with groups."""
+    """What a step that may end early has found. waves: of a step with groups; least: pairs of an anchor that are asked
+    together, where pairs are asked in an order.
+    """
 
-    def __init__(self, step: AskStep, subjects: Subjects, waves: Waves | None) -> None:
+    def __init__(self, step: AskStep, subjects: Subjects, waves: Waves | None, least: float = 0.0) -> None:
         self._step = step
         self._subjects = subjects
         self._waves = waves
+        self._least = least
         self._anchors = step.exists or (waves is not None and waves.members.anchors)
         self._each = step.each if step.groups is None else step.groups.needed
         size = 0
@@ -44,7 +46,7 @@ class Ending:
         of it may end early by itself.
         """
         if self._waves is None:
-            for first, turn in in_waves(self._step, self._subjects, rounds):
+            for first, turn in in_waves(self._step, self._subjects, rounds, self._least):
                 if first and self._step.enough is not None and self._missing <= 0:
                     return
                 yield turn, not self._step.ordered  # in a wave of its order, no match comes before another
@@ -52,7 +54,7 @@ class Ending:
         for units in self._waves:
             for items, alone in self._parts(self._items(units)):
                 for turn in rounds:
-                    yield turn if items is None else _within(turn, items), alone
+                    yield turn if items is None else within(turn, items), alone
 
     def fields(self, asks: Sequence[api.Ask], alone: bool) -> dict[str, Any]:
         """What ends an order of these asks, as its fields; nothing where none of their answers is a match."""
@@ -105,11 +107,3 @@ class Ending:
         assert subjects.partners is not None
         wide = len(subjects.partners)
         return ranges(units * wide, (units + 1) * wide)
-
-
-def _within(turn: Round, items: Items) -> Round:
-    """The part of a round that is among these items, ascending."""
-    if turn.items is None:
-        return replace(turn, subjects=turn.subjects.restrict(items), items=items)
-    chosen = np.flatnonzero(np.isin(turn.items, items))
-    return replace(turn, subjects=turn.subjects.restrict(chosen), items=turn.items[chosen])

@@ -19,6 +19,8 @@ from covey_planner.language.calls import is_aggregate
 from covey_planner.language.parse import site_number
 
 _CLAUSES = frozenset({"expressions", "from_", "joins", "where", "kind"})
+_BY_VALUE = _CLAUSES | {"distinct", "order", "group", "having"}
+"""Clauses that make of the rows with one value what they would make of them without all others."""
 _TURNED = {
     exp.GT: exp.LT,
     exp.LT: exp.GT,
@@ -93,9 +95,16 @@ def membership(select: exp.Select) -> tuple[exp.Expr, exp.Expr] | None:
 
 
 def probe_of(select: exp.Select, scope: Scope) -> Probe | None:
-    """The columns that `x IN (SELECT y …)` compares, of one type; None for anything else. scope: the subquery's."""
+    """The columns that `x IN (SELECT y …)` compares, of one type; None for anything else, and where rows with another y
+    decide which of them come out. scope: the subquery's.
+    """
     tested = membership(select)
     if tested is None or scope.parent is None or len(select.expressions) != 1:
+        return None
+    distinct = select.args.get("distinct")
+    if not {name for name, value in select.args.items() if value} <= _BY_VALUE or (
+        distinct is not None and distinct.args.get("on") is not None
+    ):
         return None
     left = _typed(tested[1], scope.parent)
     right = _typed(select.expressions[0].unalias(), scope)

@@ -235,7 +235,8 @@ def _endings(step: AskStep) -> Iterator[str]:
     if step.exists:
         yield "each anchor's first match" if step.each == 1 else f"{step.each} matches of each anchor"
     if step.enough is not None:
-        ordered = ", in the order of the anchors" if step.ordered else ""
+        whose = "anchors" if step.pair_order is None else "pairs"
+        ordered = f", in the order of the {whose}" if step.ordered else ""
         yield f"{step.enough} {'match' if step.enough == 1 else 'matches'}{ordered}"
     if step.groups is not None:
         needed = step.groups.needed

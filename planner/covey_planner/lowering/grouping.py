@@ -14,6 +14,7 @@ from covey_planner.language.render import render
 from covey_planner.lowering.domains import VALUE, Link, Rows, key, values
 from covey_planner.lowering.ending import Deciding, Ending, Quota
 from covey_planner.lowering.first_rows import NO_ORDER, Order
+from covey_planner.lowering.in_order import Apart, apart
 from covey_planner.physical import Groups
 
 NOTHING = "''"
@@ -22,7 +23,7 @@ NOTHING = "''"
 
 @dataclass(frozen=True)
 class Ends:
-    """What of a step ends it early, as the fields of AskStep. order: in which its anchors come."""
+    """What of a step ends it early, as the fields of AskStep. order, apart: in which anchors, or pairs, come."""
 
     exists: bool = False
     each: int = 1
@@ -30,6 +31,7 @@ class Ends:
     ordered: bool = False
     groups: Groups | None = None
     order: Order = NO_ORDER
+    apart: Apart | None = None
 
 
 def ends(
@@ -161,8 +163,10 @@ def _first(
         return Ends(enough=ending.enough)
     if not order.relations <= rows.component(_relations(items)) and linked:
         return None
+    if partners and not linked:
+        found = apart(order, _relations(anchors), _relations(partners), rows)
+        return None if found is None else Ends(enough=ending.enough, ordered=True, apart=found)
     if not linked:
-        # Whatever partners there are, rows of an anchor come by its own keys first.
         first = order.first_keys(rows.component(_relations(anchors)))
         return None if first is None else Ends(enough=ending.enough, ordered=True, order=first)
     if order.ties:

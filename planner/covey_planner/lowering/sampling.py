@@ -52,7 +52,8 @@ def _asked(step: AskStep) -> tuple[Question, ...]:
 
 
 def _sample(step: AskStep, table: str) -> AskStep | None:
-    step = replace(step, exists=False, each=1, enough=None, ordered=False, groups=None, before=(), other=None)
+    step = replace(step, exists=False, each=1, enough=None, ordered=False, pair_order=None, groups=None)
+    step = replace(step, before=(), other=None)
     if step.partners is None:
         anchors = _drawn(step.anchors, TEXTS)
         return None if anchors is None else replace(step, anchors=anchors)

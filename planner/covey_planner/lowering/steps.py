@@ -18,6 +18,7 @@ from covey_planner.lowering.decision import Decision, chain
 from covey_planner.lowering.domains import Rows, domain, domain_of, pairs, pairs_of, values
 from covey_planner.lowering.ending import Ending
 from covey_planner.lowering.grouping import Ends, ends
+from covey_planner.lowering.in_order import ranked
 from covey_planner.lowering.residual import Answers
 from covey_planner.physical import MATCH, AskStep, Domain, Given, Prompts, Question
 from covey_planner.profiles import PromptProfile
@@ -162,6 +163,15 @@ class Steps:
         )
         if met is not None:
             step = replace(step, partners=met.partners, pairs=met.pairs, pairs_given=met.given)
+            if found.apart is not None:
+                step = replace(
+                    step,
+                    anchors=ranked(met.anchors, anchors, rows, found.apart.anchors, found.apart.relations),
+                    partners=ranked(
+                        met.partners, partners, rows, found.apart.partners, found.apart.relations
+                    ),
+                    pair_order=found.apart.order,
+                )
             if found == Ends() and all(each.chosen or each.anchor is None for each in calls):
                 step = replace(step, other=self._other(calls))
         self._add(step, calls)
