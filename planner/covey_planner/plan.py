@@ -33,7 +33,8 @@ from covey_planner.language.flatten import flatten
 from covey_planner.language.fragile import check_joins
 from covey_planner.language.multi import ask_each_label
 from covey_planner.language.outputs import forget_positions, name_outputs
-from covey_planner.language.parameters import infer_types, literals, parameter_keys, placeholder_scan
+from covey_planner.language.parameter_types import infer_types, typed_nulls
+from covey_planner.language.parameters import literals, parameter_keys, placeholder_scan
 from covey_planner.language.parse import Scan, describe_text, scan, token_position
 from covey_planner.language.semi_joins import semi_joins_to_exists
 from covey_planner.language.surrounding import take_off
@@ -171,7 +172,7 @@ def _plan(
     unbound = bool(keys) and not parameters
     scanned = replace(scanned, unbound=unbound)
     texts = (
-        tuple(f"CAST(NULL AS {types[place.key]})" for place in scanned.placeholders)
+        typed_nulls(scanned.tokens, scanned.placeholders, types)
         if unbound
         else literals(scanned.placeholders, parameters)
     )

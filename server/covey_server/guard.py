@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Literal
 
 import duckdb
+from covey_planner.language.explained import without_verbose
 from covey_planner.language.fragile import SAID, fragile_text
 from covey_planner.substrait.asked import Form
 from covey_planner.substrait.read import Consumed
@@ -105,6 +106,11 @@ class Checked:
     sampling: bool = False
 
     @property
+    def ordinary(self) -> str:
+        """What DuckDB runs of a statement without AI calls."""
+        return without_verbose(self.sql)
+
+    @property
     def text(self) -> str:
         """What the client wrote."""
         return self.sql if self.written is None else self.written
@@ -149,7 +155,7 @@ class Guard:
             raise BadRequest(SAID)
         try:
             with self._parsing:
-                kind = self._parser.extract_statements(sql)[0].type.name
+                kind = self._parser.extract_statements(sql if asks else without_verbose(sql))[0].type.name
         except (duckdb.ParserException, duckdb.NotImplementedException):
             if not asks:
                 raise
@@ -259,8 +265,8 @@ def _check_explain(words: Sequence[str]) -> bool:
     """Whether the explained statement runs."""
     at = 1
     runs = False
-    if words[at : at + 1] == ["analyze"]:
-        at, runs = at + 1, True
+    while words[at : at + 1] in (["analyze"], ["analyse"], ["verbose"]):
+        at, runs = at + 1, runs or words[at] != "verbose"
     if words[at : at + 1] == ["("]:
         runs = runs or "analyze" in words[at : words.index(")", at)]
         at = words.index(")", at) + 1

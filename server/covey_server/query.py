@@ -189,7 +189,7 @@ class Query:
             schema = _agreed(ai.schema, announced)
             return Rows(schema, _plain(ai.batches, schema), ai.close, lock)
         values = parameter_values(self._parameters[0]) if self._parameters else None
-        relation = cursor.sql(self._checked.sql, params=values)
+        relation = cursor.sql(self._checked.ordinary, params=values)
         # The reader's own encoding decides where nothing was announced: only running told the schema.
         width = (
             announced if announced is not None else result_schema(cursor, relation.columns, relation.types)
@@ -212,7 +212,7 @@ class Query:
                     count = self._ask_and_write(cursor, row)
                 else:
                     values = None if row is None else parameter_values(row)
-                    fetched = cursor.execute(self._checked.sql, values).fetchall()
+                    fetched = cursor.execute(self._checked.ordinary, values).fetchall()
                     count = fetched[0][0] if fetched else 0
                 changed += count if counts else 0
             if several:

@@ -48,14 +48,16 @@ def outline(
 ) -> Outline:
     """Bind a statement, with its parameters where they are known. Raises duckdb.Error."""
     values = None if parameters is None else parameter_values(parameters)
-    names, types, found, kind, deferred, writes = cursor._bind(checked.sql, with_writes=True, values=values)
+    names, types, found, kind, deferred, writes = cursor._bind(
+        checked.ordinary, with_writes=True, values=values
+    )
     if values is None and found and any(str(name) == "UNKNOWN" for name in types):
         # What an untyped parameter yields is only known once it has a value; NULL stands for it.
-        names, types, *_ = cursor._bind(checked.sql, with_writes=True, values=_nulls(found))
+        names, types, *_ = cursor._bind(checked.ordinary, with_writes=True, values=_nulls(found))
     update = kind != "query_result"
     if deferred and not update:
         # A PIVOT without its values has to look at them.
-        relation = cursor.sql(checked.sql, params=values)
+        relation = cursor.sql(checked.ordinary, params=values)
         names, types = relation.columns, relation.types
     return Outline(
         schema=EMPTY if update else result_schema(cursor, names, types),

@@ -106,6 +106,29 @@ def test_types_in_lists_and_ranges(catalog: MemoryCatalog) -> None:
     assert plan(sql, catalog, OPTIONS).parameter_types == ("DATE", "DATE", "DOUBLE", "DOUBLE")
 
 
+@pytest.mark.parametrize(
+    ("condition", "kind"),
+    [
+        ("AI_SCORE('a?', body) > ?", "DOUBLE"),
+        ("? <= AI_SCORE(PROMPT('{0} is (very) old', body))", "DOUBLE"),
+        ("AI_SCORE('a?', body) NOT BETWEEN 0.1 AND ?", "DOUBLE"),
+        ("(SELECT count(*) FROM products p WHERE AI_FILTER('b?', p.name)) > ?", "BIGINT"),
+        ("? = (SELECT max(p.id) FROM products p WHERE AI_FILTER('b?', p.name))", "INTEGER"),
+        ("AI_COUNT_TOKENS(upper(body)) < ?", "BIGINT"),
+        ("score NOT IN (?)", "DOUBLE"),
+        ("AI_CLASSIFY(body, ['a', 'b']) = ?", "VARCHAR"),
+        ("AI_FILTER('a?', body) = ?", "BOOLEAN"),
+        ("product % 2 = ?", "VARCHAR"),
+        ("? < length(body) + 1", "BIGINT"),
+    ],
+)
+def test_what_calls_and_subqueries_are_compared_with(
+    catalog: MemoryCatalog, condition: str, kind: str
+) -> None:
+    sql = f"SELECT id FROM tickets WHERE AI_FILTER('a?', body) AND {condition}"
+    assert plan(sql, catalog, OPTIONS).parameter_types == (kind,)
+
+
 def test_plain_statements_keep_their_parameters(catalog: MemoryCatalog) -> None:
     sql = "SELECT id FROM tickets WHERE day >= ? AND x = ?"
     planned = plan(sql, catalog, OPTIONS)

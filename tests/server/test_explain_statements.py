@@ -186,6 +186,34 @@ def test_a_statement_without_ai_calls_is_explained_by_duckdb(client: dbapi.Conne
     assert "profile" not in text
 
 
+@pytest.mark.parametrize("dialect", ["duckdb", "snowflake", "bigquery"])
+@pytest.mark.parametrize(
+    ("explain", "key"),
+    [
+        ("EXPLAIN VERBOSE", "physical_plan"),
+        ("explain /* all */ analyze verbose", "analyzed_plan"),
+        ("EXPLAIN (VERBOSE)", "physical_plan"),
+        ("EXPLAIN (VERBOSE true, FORMAT json)", "physical_plan"),
+        ("EXPLAIN (FORMAT json)", "physical_plan"),
+        ("EXPLAIN (ANALYZE, verbose)", "analyzed_plan"),
+    ],
+)
+def test_duckdb_explains_more_of_a_statement_as_it_explains_less(
+    client: dbapi.Connection, dialect: str, explain: str, key: str
+) -> None:
+    run(client, f"SET ai_dialect = '{dialect}'")
+    ((found, text),) = rows(client, f"{explain} SELECT id AS verbose FROM docs WHERE id > 3")
+    assert found == key
+    assert ("{" in text) == ("json" in explain)
+
+
+def test_what_is_explained_at_length_is_not_run(client: dbapi.Connection) -> None:
+    rows(client, "EXPLAIN VERBOSE DELETE FROM docs")
+    with pytest.raises(dbapi.Error, match="EXPLAIN of COPY is not available"):
+        rows(client, "EXPLAIN VERBOSE COPY docs TO 'x'")
+    assert rows(client, "SELECT count(*) FROM docs") == [(60,)]
+
+
 def test_what_goes_wrong_while_analyzing_is_the_statements_own_error(client: dbapi.Connection) -> None:
     with pytest.raises(dbapi.Error, match="Could not convert string"):
         rows(client, f"EXPLAIN ANALYZE SELECT CAST(body AS INTEGER) FROM ({FILTER.replace('id', 'body')})")

@@ -27,6 +27,12 @@ RARE = """
     ::DOUBLE|COLLATE|BETWEEN FALSE|greatest(
 """
 
+WIDE = """
+    EXISTS (SELECT 1 FROM (SELECT|CREATE OR REPLACE VIEW w|, x AS (SELECT|lambda each: |row_number()|LIMIT 0|) UNION (|
+    ) EXCEPT (|CASE AI_CLASSIFY(|> NULL)|BETWEEN|, NULL)|it''s "so"|FROM f |INSERT INTO z (t, id)|UPDATE z SET id|
+    z.t) IN (SELECT|MERGE INTO z|WITH w AS|ORDER BY (SELECT count(*)|GROUP BY CASE|IS DISTINCT FROM 'a'|/ 10.0|ELSE NOT
+"""
+
 OWN_WORDS = {
     "snowflake": (":labels[0]::VARCHAR", "COUNT_IF(", "BOOLOR_AGG(", "IFF(", "NVL(", "$$", '."ID"', "FROM A "),
     "bigquery": (
@@ -54,6 +60,16 @@ def test_rare_forms_are_there_where_they_are_wanted(
     for construct in map(str.strip, RARE.split("|")):
         assert any(construct in text for texts in drawn for text in texts), construct
     assert not any("ROLLUP" in text for text in usual)
+
+
+def test_wider_forms_are_drawn_in_all_dialects() -> None:
+    chance = random.Random(5)
+    drawn = [draw(chance.randbytes(220), "wide") for _ in range(1000)]
+    texts = ["; ".join(statements.spelled("duckdb")) for statements in drawn]
+    for construct in map(str.strip, WIDE.split("|")):
+        assert any(construct in text for text in texts), construct
+    assert sum(text.count("AI_") > 1 for text in texts) > 0.7 * len(texts)
+    assert sum(statements.dialects == DIALECTS for statements in drawn) > len(drawn) / 2
 
 
 def test_every_construct_is_there(found: list[Drawn]) -> None:

@@ -9,7 +9,8 @@ from support.random_expressions import Columns
 from support.random_sources import Sources
 
 
-def _everything(columns: Columns) -> str:
+def everything(columns: Columns) -> str:
+    """An order by all columns."""
     return ", ".join(f"{sql} NULLS LAST" for sql in dict.fromkeys(column.sql for column in columns))
 
 
@@ -43,7 +44,7 @@ class Forms(Sources):
             case "on":
                 key = self.pick(self.call, self.label)(columns)
                 item = self.item(self.pick("int", "text"), columns, 1)
-                order = f"ORDER BY {key}, {_everything(columns)}"
+                order = f"ORDER BY {key}, {everything(columns)}"
                 return f"SELECT * FROM (SELECT DISTINCT ON ({key}) {item} AS c0 {tail} {order})", ["text"]
             case "scalar":
                 return f"SELECT {self.scalar(columns)} AS c0, {self.pick(*columns).sql} AS c1 {tail}", [
@@ -69,7 +70,7 @@ class Forms(Sources):
 
     def framed(self, columns: Columns, which: int) -> str:
         """A number over a window of which the frame, or the place in it, matters. which: of the 18 forms."""
-        order = f"ORDER BY {_everything(columns)}"
+        order = f"ORDER BY {everything(columns)}"
         call = self.call(columns)
         number = f"CASE WHEN {call} THEN 1 ELSE 0 END"
         partition = f"PARTITION BY {self.pick(self.call, self.cheap)(columns)} " if self.chance(40) else ""
@@ -132,7 +133,7 @@ class Forms(Sources):
             f"(SELECT max({inner}) FROM {member} WHERE {where})",
             f"(SELECT count(*) FROM {member} WHERE {where})",
             f"(SELECT bool_or({self.call(both)}) FROM {member} WHERE {self.cheap(both)})",
-            f"(SELECT {inner} FROM {member} WHERE {where} ORDER BY {_everything(own)} LIMIT 1)",
+            f"(SELECT {inner} FROM {member} WHERE {where} ORDER BY {everything(own)} LIMIT 1)",
             f"CAST(EXISTS (SELECT 1 FROM {member} WHERE {where}) AS INTEGER)",
             f"(SELECT sum(CASE WHEN {self.call(both)} THEN 1 ELSE 0 END) FROM {member} HAVING count(*) > 1)",
         )
@@ -143,8 +144,8 @@ class Forms(Sources):
         call = self.call(columns)
         key = self.pick(self.call, self.cheap)(columns)
         found = (
-            f"CAST(list({number} ORDER BY {_everything(columns)}) FILTER (WHERE {call}) AS VARCHAR)",
-            f"string_agg(CASE WHEN {call} THEN 'y' ELSE 'n' END, '' ORDER BY {_everything(columns)})",
+            f"CAST(list({number} ORDER BY {everything(columns)}) FILTER (WHERE {call}) AS VARCHAR)",
+            f"string_agg(CASE WHEN {call} THEN 'y' ELSE 'n' END, '' ORDER BY {everything(columns)})",
             f"CAST(histogram({call}) AS VARCHAR)",
             f"CAST(max({self.score(columns)}) > 0.5 AS VARCHAR)",
             f"CAST(bool_and({call}) AS VARCHAR)",

@@ -48,7 +48,8 @@ def _text(value: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    return '"' + value + '"' if _sometimes(value) else _text(value)
+    quote = '"' if _sometimes(value) else "'"
+    return quote + value.replace("\\", "\\\\").replace(quote, f"\\{quote}") + quote
 
 
 def _given(template: str, values: tuple[str, ...]) -> str:

@@ -28,10 +28,11 @@ def surroundings(node: exp.Expr, root: exp.Expr) -> Iterator[tuple[exp.Expr, Mus
             case exp.Or():
                 if part is parent.expression:
                     yield parent.this, "not be true"
-            case exp.Case() if parent.args.get("this") is None:
+            case exp.Case() if part is not parent.this:
                 yield from _case(parent, part)
             case exp.If() if part is parent.args.get("true"):
-                yield parent.this, "be true"
+                for test in _tests(parent):
+                    yield test, "be true"
             case exp.If() if part is parent.args.get("false"):
                 yield parent.this, "not be true"
         part = parent
@@ -42,4 +43,14 @@ def _case(case: exp.Case, part: exp.Expr) -> Iterator[tuple[exp.Expr, Must]]:
     for branch in case.args["ifs"]:
         if branch is part:
             return
-        yield branch.this, "not be true"
+        for test in _tests(branch):
+            yield test, "not be true"
+
+
+def _tests(branch: exp.If) -> Iterator[exp.Expr]:
+    """When a branch is taken: its condition, or that its value is the one that a CASE compares."""
+    case = branch.parent
+    if not isinstance(case, exp.Case) or case.this is None:
+        yield branch.this
+    elif case.this.find(exp.Query) is None and branch.this.find(exp.Query) is None:
+        yield exp.EQ(this=exp.paren(case.this), expression=exp.paren(branch.this))

@@ -7,7 +7,6 @@ any other statement, except that places in its text are lost.
 from __future__ import annotations
 
 import logging
-import re
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -16,12 +15,11 @@ from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.errors import UnsupportedError as SqlglotUnsupportedError
 
 from covey_planner.errors import ParseError, Position, Unsupported
-from covey_planner.language.explained import GAP
+from covey_planner.language.explained import opening
 
 # The parser's warnings are about statements that are refused below, and carry their text.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
-_EXPLAIN = re.compile(rf"{GAP}*EXPLAIN{GAP}+(?:ANALYZE{GAP}+)?", re.IGNORECASE | re.DOTALL)
 
 DIALECTS = ("duckdb", "snowflake", "bigquery")
 """The dialects a client may write, the default first."""
@@ -50,8 +48,8 @@ def translate(sql: str, dialect: str) -> str:
 
     Raises ParseError, and Unsupported for what DuckDB has no word for.
     """
-    explain = _EXPLAIN.match(sql)
-    opening, body = (explain[0], sql[explain.end() :]) if explain is not None else ("", sql)
+    explain = opening(sql)
+    body = sql[len(explain) :]
     try:
         words = [token.text.upper() for token in Dialect.get_or_raise(dialect).tokenize(body)[:1]]
     except SqlglotError:
@@ -65,7 +63,7 @@ def translate(sql: str, dialect: str) -> str:
     except SqlglotError as error:
         raise ParseError(str(error).splitlines()[0]) from None
     texts = [_written(tree, dialect) for tree in trees if tree is not None]
-    return opening + "; ".join(texts)
+    return f"{explain} " * bool(explain) + "; ".join(texts)
 
 
 def to_duckdb(tree: exp.Expr, dialect: str) -> exp.Expr:

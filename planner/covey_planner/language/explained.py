@@ -48,6 +48,26 @@ def strip_explain(sql: str) -> tuple[str, Explain | None]:
     return re.sub(r"\S", " ", found[0]) + sql[found.end() :], explain
 
 
+def opening(sql: str) -> str:
+    """A leading EXPLAIN with its options; empty where there is none."""
+    found = _EXPLAIN.match(sql)
+    return found[0] if found is not None else ""
+
+
+def without_verbose(sql: str) -> str:
+    """A statement whose leading EXPLAIN says no VERBOSE, which DuckDB does not know; all else stays in its place."""
+    found = _EXPLAIN.match(sql)
+    if found is None or "VERBOSE" not in found[0].upper():
+        return sql
+    words = re.sub(r"(?i)\bVERBOSE\b", " " * len("VERBOSE"), sql[: found.end("words")])
+    options = found["options"]
+    if options is None:
+        return words + sql[found.end("words") :]
+    kept = [option.strip() for option in options.split(",") if not re.match(r"(?i)\s*VERBOSE\b", option)]
+    listed = f"({', '.join(kept)})" if kept else ""
+    return words + sql[found.end("words") : found.start("options") - 1] + listed + sql[found.end() :]
+
+
 def _set(explain: Explain, name: str, value: str) -> Explain:
     match name.upper(), value.lower():
         case (("ANALYZE" | "ANALYSE"), ("" | "true" | "on" | "1")):

@@ -1,6 +1,4 @@
-"""Parameters of a statement: where they stand, their values as literals, and their types; never runs a
-statement.
-"""
+"""Parameters of a statement: where they stand, and their values as literals; never runs a statement."""
 
 from __future__ import annotations
 
@@ -16,12 +14,9 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from covey_planner.binding.scope import Catalog
 from covey_planner.errors import BindError, Position, Unsupported
 
 _MENTION = re.compile(r"[?$:]")
-_ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "//"})
-_COMPARISONS = frozenset({"=", "==", "<", "<=", ">", ">=", "<>", "!=", "LIKE", "ILIKE"})
 
 
 @dataclass(frozen=True)
@@ -170,64 +165,3 @@ def placeholder_scan(sql: str, dialect: str) -> tuple[Sequence[Token], tuple[Pla
     except SqlglotError:
         return (), ()
     return tokens, find_placeholders(tokens, sql)
-
-
-def infer_types(
-    tokens: Sequence[Token], placeholders: Sequence[Placeholder], catalog: Catalog
-) -> dict[int | str, str]:
-    """The DuckDB type of each parameter: of the column it is compared or calculated with, a number's beside a number,
-    BIGINT for a count of rows, else VARCHAR.
-    """
-    types: dict[int | str, str] = dict.fromkeys(parameter_keys(placeholders), "VARCHAR")
-    columns: dict[str, set[str]] = {}
-    said = {token.text.lower() for token in tokens}
-    for table, kinds in catalog.columns().items():
-        for name, kind in kinds.items() if table.lower().rpartition(".")[2] in said else ():
-            columns.setdefault(name.lower(), set()).add(kind)
-    by_start = {token.start: at for at, token in enumerate(tokens)}
-    for place in placeholders:
-        at = by_start[place.start]
-        end = next((n for n in range(at, len(tokens)) if tokens[n].end >= place.end - 1), at)
-        found = _type_around(tokens, at, end, columns)
-        if found is not None:
-            types[place.key] = found
-    return types
-
-
-def _type_around(tokens: Sequence[Token], at: int, end: int, columns: Mapping[str, set[str]]) -> str | None:
-    """The type that the neighbours of a placeholder (tokens at … end) suggest."""
-    before = [token.text.upper() for token in tokens[max(0, at - 2) : at]]
-    after = tokens[end + 1 : end + 3]
-    if before[-1:] in (["LIMIT"], ["OFFSET"]):
-        return "BIGINT"
-    if after and after[0].token_type == TokenType.DCOLON and len(after) > 1:
-        return after[1].text.upper()
-    if len(before) == 2 and before[-1] in _COMPARISONS:
-        return _only(columns.get(before[0].lower()))
-    for back in (1, 3):  # x BETWEEN ? AND ?
-        if at > back and tokens[at - back].text.upper() == "BETWEEN":
-            return _only(columns.get(tokens[at - back - 1].text.lower()))
-    opening = at - 1
-    while opening > 1 and tokens[opening].token_type in {TokenType.COMMA, TokenType.PLACEHOLDER}:
-        opening -= 1
-    if opening > 1 and tokens[opening].text == "(" and tokens[opening - 1].text.upper() == "IN":
-        return _only(columns.get(tokens[opening - 2].text.lower()))
-    if after and after[0].text.upper() in _COMPARISONS:
-        name = end + 2
-        while name + 2 < len(tokens) and tokens[name + 1].token_type == TokenType.DOT:
-            name += 2
-        return _only(columns.get(tokens[name].text.lower())) if name < len(tokens) else None
-    beside = [tokens[at - 2]] if len(before) == 2 and before[-1] in _ARITHMETIC else []
-    beside += [after[1]] if len(after) == 2 and after[0].text in _ARITHMETIC else []
-    return next(filter(None, (_operand_type(token, columns) for token in beside)), None)
-
-
-def _operand_type(token: Token, columns: Mapping[str, set[str]]) -> str | None:
-    """The type of a number or of a column, where it is certain."""
-    if token.token_type == TokenType.NUMBER:
-        return "BIGINT" if token.text.isdigit() else "DOUBLE"
-    return _only(columns.get(token.text.lower()))
-
-
-def _only(kinds: set[str] | None) -> str | None:
-    return next(iter(kinds)) if kinds is not None and len(kinds) == 1 else None

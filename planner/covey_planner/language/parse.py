@@ -161,9 +161,14 @@ def site_name(number: int, function: str) -> str:
     return f"{SITE}{number}{letter}"
 
 
+def site_type(name: str) -> str:
+    """The type of what the AI call of that name gives."""
+    return _TYPES[name[-1]]
+
+
 def site_null(node: exp.Expr) -> str:
     """NULL of the type of the AI call that this node is, as SQL."""
-    return f"CAST(NULL AS {_TYPES[str(node.this)[-1]]})"
+    return f"CAST(NULL AS {site_type(str(node.this))})"
 
 
 def splice(sql: str, changes: Sequence[tuple[int, int, str]]) -> str:

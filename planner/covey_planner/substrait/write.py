@@ -18,7 +18,8 @@ from covey_planner.binding.scope import Catalog, describe
 from covey_planner.errors import BindError, ParseError, Unsupported
 from covey_planner.language import foreign
 from covey_planner.language.dialects import parse_error
-from covey_planner.language.parameters import Placeholder, infer_types, parameter_keys, placeholder_scan
+from covey_planner.language.parameter_types import infer_types
+from covey_planner.language.parameters import Placeholder, parameter_keys, placeholder_scan
 from covey_planner.language.parse import Scan, describe_text, parse, scan, splice, substitute
 from covey_planner.substrait.extensions import Declaring
 from covey_planner.substrait.scope import Types
