@@ -42,6 +42,11 @@ def _column(column: exp.Column, scope: Scope, hidden: frozenset[str], found: set
     attach(column, relation)
 
 
+def qualifiers(column: exp.Column) -> frozenset[str]:
+    """Names that may be the relation's, in lower case: a column may be of a schema's table, or have fields."""
+    return frozenset(part.name.lower() for part in column.parts[:-1])
+
+
 def attach(column: exp.Column, relation: Relation) -> None:
     """Qualify a plain column by its relation's alias."""
     plain = not column.table and column.name.lower() in relation.columns
@@ -65,19 +70,15 @@ class _Nested:
         for table in query.find_all(exp.Table, exp.Subquery, exp.Unnest, exp.Lateral, exp.Values, exp.CTE):
             own.add(table.alias_or_name.lower())
         for column in query.find_all(exp.Column):
-            if column.table and column.table.lower() in own:
-                continue
-            self._look_up(column, bool(column.table))
+            if own.isdisjoint(qualifiers(column)):
+                self._look_up(column)
 
-    def _look_up(self, column: exp.Column, qualified: bool) -> None:
+    def _look_up(self, column: exp.Column) -> None:
+        names, outermost = qualifiers(column), column.parts[0].name
         for scope in self._scope.enclosing():
-            if qualified:
-                relation = scope.relations.get(column.table.lower())
-                if relation is not None:
-                    self._found.add(relation.key)
-                    return
-            else:
-                owners = [relation for relation in scope.relations.values() if relation.has(column.name)]
-                self._found.update(relation.key for relation in owners)
-                if owners:
-                    return
+            named = [relation for name, relation in scope.relations.items() if name in names]
+            # A field of a column of theirs, or a column.
+            owners = named or [relation for relation in scope.relations.values() if relation.has(outermost)]
+            self._found.update(relation.key for relation in owners)
+            if owners:
+                return

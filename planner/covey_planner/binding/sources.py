@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from covey_planner.binding.asking_joins import Asking, Written, asking, check_columns, holds_call, reducible
-from covey_planner.binding.columns import qualify
+from covey_planner.binding.columns import qualifiers, qualify
 from covey_planner.binding.ctes import stands_alone
 from covey_planner.binding.members import Members, check_steady
 from covey_planner.binding.scope import Catalog, Columns, Relation, Scope, position_of
@@ -26,7 +26,9 @@ from covey_planner.logical import Attached, Item, Source
 def _reads(on: exp.Expr, before: Sequence[Relation]) -> exp.Column | None:
     """The first column of these relations that an ON names."""
     names = {relation.name for relation in before}
-    return next((column for column in on.find_all(exp.Column) if column.table.lower() in names), None)
+    return next(
+        (column for column in on.find_all(exp.Column) if not names.isdisjoint(qualifiers(column))), None
+    )
 
 
 def _check_group(on: exp.Expr, before: Sequence[Relation]) -> None:
@@ -170,11 +172,9 @@ class FromBinder:
         if not isinstance(table, exp.Subquery) or isinstance(table.this, exp.Table):
             return False
         named = {relation.name for relation in left}
-        named &= {
-            column.table.lower() or relation.name
-            for column in table.find_all(exp.Column)
-            for relation in left
-        }
+        read = [qualifiers(column) for column in table.find_all(exp.Column)]
+        if all(read):
+            named &= frozenset[str]().union(*read)
         return bool(named) and not stands_alone(self._catalog, self._ctes, table)
 
     def _turns(self, left: list[Relation], keys: frozenset[str], on: exp.Expr | None) -> bool:
