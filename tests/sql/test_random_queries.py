@@ -69,7 +69,9 @@ class Sides:
                 again = [sent.asked for sent, times in Counter(self.engine.sent).items() if times > 1]
                 assert not again, f"asked twice: {again}\n{shown}"
             return
-        assert any(words in found.error for words in REFUSED), f"{shown}\n{found.error}"
+        # A derived table in a subquery does not see the row around that yet.
+        outside = "FROM (SELECT" in texts[-1] and "no table " in found.error
+        assert outside or any(words in found.error for words in REFUSED), f"{shown}\n{found.error}"
         assert len(self.engine.orders) == before, f"{shown}\nasked, and then refused: {found.error}"
         self.refused[found.error.partition("]")[2].partition("(line")[0].strip()] += 1
 
