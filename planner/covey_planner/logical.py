@@ -187,7 +187,8 @@ class Block:
 
     select: the syntax tree. ctes: those it can see. plan: filters over the source. values: answers needed
     after the filters, in the order of the text. nested: blocks in the SELECT list and later clauses. joins: those
-    whose ON asks, in the order of the text. probe: where it is the subquery of `x IN`, what is compared.
+    whose ON asks, in the order of the text. probe: where it is the subquery of `x IN`, what is compared. keys: of ORDER
+    BY beside LIMIT, each with the relations that it reads; None where one of them cannot be told.
     """
 
     number: int
@@ -198,6 +199,7 @@ class Block:
     nested: tuple[Block, ...] = ()
     joins: tuple[Joined, ...] = ()
     probe: Probe | None = None
+    keys: tuple[tuple[exp.Expr, frozenset[str]], ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,8 @@ class Groups:
 
     sql: a query yielding the keys of each item of a group (k0, k1, … of a filter; a0, a1, …, p0, p1, … of a step with
     `pairs`; a0, a1, … of anchors that meet every partner) and `g`, the group's name, a VARCHAR. needed: so many matches
-    settle a group, whose other items need not be asked.
+    settle a group, whose other items need not be asked. ranked: it also yields `o`, an item's place in its group; then
+    the first matches settle the group, all items before them being answered.
 
     enough: so many groups with those matches (`absent`: of which it is certain that they have fewer) end the step; then
     wanted: a query yielding every group that counts, `g`, and `o`, by which the first ones are wanted first where the
@@ -189,6 +190,7 @@ class Groups:
     absent: bool = False
     wanted: str = ""
     table: str = ""
+    ranked: bool = False
 
 
 PairSide = Literal["anchor", "partner"]

@@ -30,7 +30,8 @@ def ended(step: AskStep) -> object:
     if step.groups is not None:
         order = " ordered" if step.ordered else ""
         wanted = "" if step.groups.enough is None else f" {step.groups.enough}{order}"
-        return f"G{step.groups.needed}{wanted}{' absent' if step.groups.absent else ''}"
+        ranked = " in order" if step.groups.ranked else ""
+        return f"G{step.groups.needed}{ranked}{wanted}{' absent' if step.groups.absent else ''}"
     each = f"A{step.each}" if step.exists else ""
     order = " ordered" if step.ordered else ""
     return f"{each} {'' if step.enough is None else step.enough}{order}".strip()
@@ -158,6 +159,44 @@ def test_limits_over_subqueries(database: duckdb.DuckDBPyConnection, sql: str, e
 )  # fmt: skip
 def test_asked_in_full(database: duckdb.DuckDBPyConnection, sql: str) -> None:
     verify(database, sql, [""] * len(physical(database, sql).steps), less=False)
+
+
+TOP = "SELECT u.id FROM tickets u WHERE"
+
+
+@pytest.mark.parametrize(
+    ("sql", "ends"),
+    [
+        (f"SELECT t.id, ({TOP} {MORE} {LATE} ORDER BY u.id DESC LIMIT 1) AS n FROM tickets t", ["G1 in order"]),
+        (f"SELECT t.id, x.id FROM tickets t, LATERAL ({TOP} {MORE} {LATE} ORDER BY u.day, id LIMIT 2) x",
+         ["G2 in order"]),
+        (f"SELECT t.id, ({TOP} {LATE} ORDER BY abs(u.id - t.product * 9), u.id LIMIT 1) AS n FROM tickets t",
+         ["G1 in order"]),
+        (f"SELECT t.id, (SELECT p.id FROM products p WHERE {FITS} ORDER BY p.id LIMIT 1) AS n FROM tickets t",
+         ["G1 in order"]),
+        (f"SELECT t.id, (SELECT p.id FROM products p WHERE {FITS} AND p.id <> t.product ORDER BY p.cat, p.id DESC "
+         "LIMIT 1 OFFSET 1) AS n FROM tickets t", ["G2 in order"]),
+        (f"{T} t.id IN ({TOP} u.day = t.day AND {LATE} ORDER BY u.id LIMIT 2)", ["G2 in order"]),
+        (f"{T} t.id > 20 AND t.id NOT IN ({TOP} {LATE} ORDER BY u.id DESC LIMIT 7)", ["7 ordered"]),
+        (f"SELECT x.id FROM ({TOP} {LATE} ORDER BY u.id LIMIT 4) x", ["4 ordered"]),
+        (f"SELECT t.id, ({TOP} {MORE} {LATE} ORDER BY AI_SCORE('b?', u.body), u.id LIMIT 1) AS n FROM tickets t "
+         "WHERE t.id < 0", [""]),
+        (f"SELECT t.id, ({TOP} {MORE} {LATE} ORDER BY random(), u.id LIMIT 1) > 0 AS n FROM tickets t", [""]),
+    ],
+)  # fmt: skip
+def test_the_first_rows_for_each_row_around(
+    database: duckdb.DuckDBPyConnection, sql: str, ends: list[str]
+) -> None:
+    assert [ended(step) for step in physical(database, sql).steps] == ends
+    if ends == [""] or "SCORE" in sql:
+        return
+    full, asked = in_full(database, sql), 0
+    expected = sorted(map(repr, database.execute(sql).fetchall()))
+    for seed in range(4):
+        reference = Reference(database, seed=seed)
+        assert sorted(map(repr, reference.run(physical(database, sql))[1])) == expected
+        asked += len(reference.asked)
+    assert asked < 4 * full
 
 
 OUTER = st.sampled_from(["TRUE", "t.id > 7", URGENT, f"NOT {URGENT}", f"({URGENT} OR t.id < 20)"])

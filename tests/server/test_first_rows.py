@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from covey_engine.operators import waves
 from support.asked import Counted, counted
+
+pytestmark = pytest.mark.usefixtures("small_waves")
 
 TABLES = (
     "CREATE TABLE tickets AS SELECT i AS id, 'ticket ' || i AS body, 'note ' || i % 5 AS note, i % 4 AS prio, "
@@ -20,11 +21,6 @@ TABLES = (
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counted]:
     with counted(tmp_path_factory.mktemp("tokens"), TABLES) as found:
         yield found
-
-
-@pytest.fixture(autouse=True)
-def small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waves, "LEAST", 8)
 
 
 S, T, U = (f"AI_SCORE('{word}', body)" for word in "stu")
@@ -138,7 +134,64 @@ CASES: list[tuple[str, dict[str, int]]] = [
         {"s": 30, "f": 2},
     ),
     (f"WITH c AS (SELECT id FROM tickets ORDER BY {F} DESC, id LIMIT 4) SELECT max(id) FROM c", {"f": 24}),
+    (f"SELECT x.id FROM (SELECT id FROM tickets WHERE {W} ORDER BY id DESC LIMIT 3) x ORDER BY 1", {"w": 24}),
+    (
+        f"WITH c AS (SELECT id, body FROM tickets WHERE {W} ORDER BY prio, id LIMIT 3) SELECT id FROM c WHERE {G} "
+        "UNION ALL SELECT max(id) FROM c ORDER BY 1",
+        {"w": 8, "g": 3},
+    ),
+    (
+        f"(SELECT id FROM tickets WHERE {W} ORDER BY id LIMIT 2) UNION ALL "
+        f"(SELECT id FROM tickets WHERE {G} ORDER BY id DESC LIMIT 1) ORDER BY 1",
+        {"w": 8, "g": 8},
+    ),
+    # The first rows for each row around: a third of the tickets is of each kind.
+    (
+        f"SELECT p.id, (SELECT t.id FROM tickets t WHERE t.kind = p.kind AND {W} ORDER BY t.id DESC LIMIT 1) AS l "
+        "FROM products p ORDER BY 1",
+        {"w": 24},
+    ),
+    (
+        f"SELECT p.id, x.id FROM products p, LATERAL (SELECT t.id FROM tickets t WHERE t.kind = p.kind AND {W} "
+        "ORDER BY t.prio, t.id DESC LIMIT 2) x ORDER BY 1, 2",
+        {"w": 36},
+    ),
+    (
+        f"SELECT p.id, x.d FROM products p CROSS JOIN LATERAL (SELECT abs(t.id - p.id) AS d FROM tickets t "
+        f"WHERE {W} ORDER BY abs(t.id - p.id * 12), t.id LIMIT 1) x ORDER BY 1",
+        {"w": 60},
+    ),
+    (
+        f"SELECT p.id, x.id FROM products p, LATERAL (SELECT t.id FROM tickets t WHERE {FITS} "
+        "ORDER BY t.id DESC NULLS FIRST LIMIT 1) x ORDER BY 1",
+        {"fits": 70},
+    ),
+    (
+        f"SELECT p.id FROM products p WHERE p.id * 9 IN (SELECT t.id FROM tickets t WHERE t.kind <> p.kind AND {W} "
+        "ORDER BY t.id LIMIT 4) ORDER BY 1",
+        {"w": 40},
+    ),
+    (
+        f"SELECT p.id FROM products p WHERE EXISTS (SELECT 1 FROM tickets t WHERE t.kind = p.kind AND {W} "
+        "ORDER BY t.id LIMIT 1 OFFSET 3) ORDER BY 1",
+        {"w": 50},
+    ),
+    (
+        f"SELECT p.id, (SELECT t.id FROM tickets t WHERE t.kind = p.kind AND {W} ORDER BY t.id LIMIT 1000) AS l "
+        "FROM products p WHERE p.id < 0",
+        {"w": 0},
+    ),
+    (
+        f"SELECT p.id, (SELECT {F} FROM tickets t WHERE t.kind = p.kind AND {W} ORDER BY t.id LIMIT 1) AS f "
+        "FROM products p ORDER BY 1",
+        {"w": 24, "f": 18},
+    ),
     # All rows are asked about.
+    (
+        f"SELECT p.id, (SELECT t.id FROM tickets t WHERE t.kind = p.kind AND {W} ORDER BY {S}, t.id LIMIT 1) AS l "
+        "FROM products p ORDER BY 1",
+        {"w": 120},
+    ),
     (f"SELECT id FROM tickets WHERE id < 30 ORDER BY (SELECT 1), prio, {S}, id LIMIT 2", {"s": 30}),
     (
         f"SELECT prio, max({S}) AS s FROM tickets WHERE id < 30 GROUP BY prio ORDER BY prio, s LIMIT 2",

@@ -201,7 +201,11 @@ class Reference:
         width = len(step.anchors.arguments)
         own: dict[str, list[tuple[_Key, _Key]]] = {}
         apart = step.partners is not None and step.pairs is None
-        for *keys, name in self.connection.execute(groups.sql).fetchall():
+        members = self.connection.execute(groups.sql).fetchall()
+        if groups.ranked:
+            Random(self.seed).shuffle(members)
+            members = [row[:-1] for row in sorted(members, key=lambda row: row[-1])]
+        for *keys, name in members:
             anchor, partner = tuple(keys[:width]), tuple(keys[width:])
             met = [item for item in items if item[0] == anchor and (apart or item[1] == partner)]
             assert met or partner or not apart
@@ -219,9 +223,11 @@ class Reference:
                 break
             mine = own.get(name, [])
             assert len(set(mine)) == len(mine), "an item is once in its group"
-            Random(self.seed + 1).shuffle(mine)
-            for item in mine:
-                if len(matches & set(mine)) < groups.needed and item not in asked:
+            if not groups.ranked:
+                Random(self.seed + 1).shuffle(mine)
+            for at, item in enumerate(mine):
+                known = matches & set(mine[:at] if groups.ranked else mine)
+                if len(known) < groups.needed and item not in asked:
                     asked.add(item)
                     yield item
             if (len(matches & set(mine)) < groups.needed) is groups.absent:

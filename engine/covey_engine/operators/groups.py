@@ -56,13 +56,14 @@ def read_groups(
     assert step.groups is not None
     both = step.pairs is not None and partners is not None
     found = _found(statements, step, anchors, partners if both else None)
+    place = "place, " if step.groups.ranked else ""
     with statements.registered("covey_found_groups", found):
         wanted = step.groups.wanted or "SELECT DISTINCT g, 0 AS o FROM covey_found_groups"
         names = statements.table(f"SELECT g FROM ({wanted}) AS wanted ORDER BY o")
         numbers = names.append_column("n", pa.array(np.arange(len(names))))
         with statements.registered("covey_group_names", numbers):
             found = statements.table(
-                "SELECT a, p, n FROM covey_found_groups JOIN covey_group_names USING (g) ORDER BY n, a, p"
+                f"SELECT a, p, n FROM covey_found_groups JOIN covey_group_names USING (g) ORDER BY n, {place}a, p"
             )
     anchor, partner, group = (column.to_numpy().astype(np.int64) for column in found.columns)
     begins = np.zeros(len(names) + 1, np.int64)
@@ -75,12 +76,17 @@ def read_groups(
     wide = max(1, len(partners))
     codes, units = np.unique(anchor * wide + partner, return_inverse=True)
     met = pairs(np.bincount(codes // wide, minlength=len(anchors)), codes % wide)
-    return _by_anchor(Members(begins, units, names["g"]), met), anchors, met
+    members = Members(begins, units, names["g"])
+    # An order of items has no place for the other pairs of an anchor.
+    return members if step.groups.ranked else _by_anchor(members, met), anchors, met
 
 
 def _found(statements: Statements, step: AskStep, anchors: Keys, partners: Keys | None) -> pa.Table:
-    """The groups query with the numbers of rows: a, p (0 without partners), g; keys of no domain are left out."""
+    """The groups query with the numbers of rows: a, p (0 without partners), g, and place where the items have one; keys
+    of no domain are left out.
+    """
     assert step.groups is not None
+    place = ", members.o AS place" if step.groups.ranked else ""
     letter = "k" if step.partners is None else "a"
     joins = f"JOIN covey_anchor_keys AS anchors ON {equal('anchors', 'members', letter, anchors)}"
     if partners is not None:
@@ -90,7 +96,7 @@ def _found(statements: Statements, step: AskStep, anchors: Keys, partners: Keys 
         statements.registered("covey_partner_keys", numbered(anchors if partners is None else partners)),
     ):
         return statements.table(
-            f"SELECT anchors.row AS a, {'0' if partners is None else 'partners.row'} AS p, members.g AS g"
+            f"SELECT anchors.row AS a, {'0' if partners is None else 'partners.row'} AS p, members.g AS g{place}"
             f" FROM ({step.groups.sql}) AS members {joins}"
         )
 
@@ -177,6 +183,9 @@ class Waves:
         """Note what is known of groups; those that need more answers, and have more units."""
         first, last = self.members.begins[begin], self.members.begins[end]
         hits = self.matched[self.members.units[first:last]]
+        if self.groups.ranked:
+            # What another group has asked for counts once all before it is asked.
+            hits &= np.arange(first, last) < self._next[self._of[first:last]]
         counts = np.bincount(self._of[first:last][hits] - begin, minlength=end - begin)
         settled = counts >= self._needed
         over = self._next[begin:end] == self.members.begins[begin + 1 : end + 1]

@@ -39,6 +39,7 @@ from covey_planner.logical import (
     Source,
     Value,
 )
+from covey_planner.lowering.first_rows import key_of
 from covey_planner.lowering.residual import Rewrites, grouped_query
 
 if TYPE_CHECKING:
@@ -89,7 +90,25 @@ class SelectBinder:
         asked += [self._seeing(join.scope)._joined(join) for join in self._clause.asking]
         joins = tuple(sorted(asked, key=lambda join: join.position))
         probe = probe_of(self._select, self._scope)
-        return Block(number, self._select, self._place.ctes, plan, tuple(values), tuple(nested), joins, probe)
+        block = Block(
+            number, self._select, self._place.ctes, plan, tuple(values), tuple(nested), joins, probe
+        )
+        return replace(block, keys=self._keys())
+
+    def _keys(self) -> tuple[tuple[exp.Expr, frozenset[str]], ...] | None:
+        """The keys by which the first rows come out, with names of FROM and of the SELECTs around."""
+        order = self._select.args.get("order")
+        if order is None or not self._select.args.get("limit"):
+            return ()
+        found = [key_of(key, self._select) for key in order.expressions]
+        try:
+            return (
+                tuple((key, qualify(key, self._scope)) for key in found if key is not None)
+                if all(found)
+                else None
+            )
+        except BindError:
+            return None
 
     def _seeing(self, scope: Scope) -> SelectBinder:
         """A binder of an ON: it sees no relations but those joined so far."""

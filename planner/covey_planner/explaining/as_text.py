@@ -240,11 +240,8 @@ def _endings(step: AskStep) -> Iterator[str]:
         yield f"{step.enough} {'match' if step.enough == 1 else 'matches'}{ordered}"
     if step.groups is not None:
         needed = step.groups.needed
-        yield (
-            "the first match for each row around it"
-            if needed == 1
-            else f"{needed} matches for each row around it"
-        )
+        order = ", in their order" if step.groups.ranked else ""
+        yield f"{'the first match' if needed == 1 else f'{needed} matches'} for each row around it{order}"
         if step.groups.enough is not None:
             ordered = ", in their order" if step.ordered else ""
             yield f"{step.groups.enough} such rows {'without' if step.groups.absent else 'with'} them{ordered}"

@@ -272,10 +272,10 @@ class Met:
     given: Given | None = None
 
 
-def pairs(anchors: Sequence[Argument], partners: Sequence[Argument], rows: Rows) -> Met:
-    """Domains of the two sides, and their pairs."""
+def pairs(anchors: Sequence[Argument], partners: Sequence[Argument], rows: Rows, always: bool = False) -> Met:
+    """Domains of the two sides, and their pairs. always: as a query, even where no predicate links them."""
     sides = [rows.component(_relations(side)) for side in (anchors, partners)]
-    if not sides[0] & sides[1]:
+    if not (sides[0] & sides[1] or always):
         return Met(domain(anchors, rows), domain(partners, rows))
     # A LEFT join links one way: what it adds needs its left side, which does not need it.
     component, both = rows.component(sides[0] | sides[1]), [*anchors, *partners]

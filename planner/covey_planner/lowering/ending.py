@@ -27,7 +27,7 @@ from covey_planner.logical import (
     relations_of,
 )
 from covey_planner.lowering.domains import Rows
-from covey_planner.lowering.first_rows import NO_ORDER, Order, order_of, rows_wanted
+from covey_planner.lowering.first_rows import NO_ORDER, Order, order_of, ordered, rows_wanted
 from covey_planner.rules.share_documents import documents
 
 
@@ -52,7 +52,7 @@ class Deciding:
 
     own: its relations. keys: columns of the SELECTs around, as SQL, that decide which rows those are; relations: those
     they are of. linked: whether another condition than the last one reads them. probe: what `x IN` compares besides;
-    strict: whether NULL and FALSE differ there.
+    strict: whether NULL and FALSE differ there. order: in which its rows are wanted, the first ones deciding.
     """
 
     needed: int
@@ -63,6 +63,7 @@ class Deciding:
     probe: Probe | None = None
     strict: bool = False
     quota: Quota | None = None
+    order: Order = NO_ORDER
 
     @property
     def around(self) -> frozenset[str]:
@@ -95,6 +96,8 @@ def ending_of(block: Block, tree: exp.Query, quota: Quota | None = None) -> Endi
         order = order_of(block.select, source)
         return None if enough is None or order is None else Ending(enough, order)
     test = test_of(block.select)
+    if test is None:
+        return _limited(block, calls[0])
     deciding = None if test is None else _deciding(block, test, calls[0], quota)
     if deciding is not None and not (deciding.keys or deciding.probe):
         return Ending(deciding.needed)
@@ -161,13 +164,43 @@ def _deciding(block: Block, test: Test, call: Call, quota: Quota | None) -> Deci
         quota = None  # fewer matches may still be as many rows, where values come twice
     before = [each for each in conditions[:-1] if not relations_of(each) <= own]
     tying = [each for each in before if quota is not None or relations_of(each) & own]
-    columns = list(_columns([*tying, conditions[-1]], own))
-    if any(not column.table for column in columns):
+    keys = _around([*tying, conditions[-1]], own)
+    if keys is None:
         return None
     relations = frozenset().union(*(relations_of(each) for each in [*tying, conditions[-1]])) - own
-    keys = tuple(dict.fromkeys(render(column) for column in columns))
     sensitive = probe is not None and strict(block.select)
     return Deciding(test.needed, own, keys, relations, bool(tying), probe, sensitive, quota)
+
+
+def _limited(block: Block, call: Call) -> Ending | None:
+    """How the last filter of a SELECT inside the statement ends that has a LIMIT of its own: with the first rows, or
+    with those for each row around it.
+    """
+    source, conditions = filters(block.plan)
+    own, needed = source.relations, rows_wanted(block.select, source)
+    if not needed or block.keys is None or block.joins or _holds_query(conditions):
+        return None
+    if any(not join.needs <= own or join.on.find(exp.Query) is not None for join in source.attached):
+        return None
+    before = [each for each in conditions[:-1] if not relations_of(each) <= own]
+    tying = [each for each in before if relations_of(each) & own]
+    sorts = [Cheap(key, read) for key, read in block.keys]
+    keys = _around([*tying, conditions[-1], *sorts], own)
+    if keys is None:
+        return None
+    order = ordered([(render(key), read) for key, read in block.keys], False)
+    relations = frozenset().union(*(relations_of(each) for each in [*tying, conditions[-1], *sorts])) - own
+    if not (keys or relations):
+        return Ending(needed, order)
+    return Ending(deciding=Deciding(needed, own, keys, relations, bool(tying), order=order))
+
+
+def _around(conditions: Sequence[Condition], own: frozenset[str]) -> tuple[str, ...] | None:
+    """The columns of the SELECTs around that conditions read, as SQL; None where it cannot be told which those are."""
+    columns = list(_columns(conditions, own))
+    if any(not column.table for column in columns):
+        return None
+    return tuple(dict.fromkeys(render(column) for column in columns))
 
 
 def _columns(conditions: Sequence[Condition], own: frozenset[str]) -> Iterator[exp.Column]:

@@ -34,10 +34,11 @@ class Order:
         parts = list(takewhile(lambda part: part[1] <= relations, self.parts))
         if not parts:
             return None
-        return _ordered(parts, self.ties or len(parts) < len(self.parts))
+        return ordered(parts, self.ties or len(parts) < len(self.parts))
 
 
-def _ordered(parts: Sequence[tuple[str, frozenset[str]]], ties: bool) -> Order:
+def ordered(parts: Sequence[tuple[str, frozenset[str]]], ties: bool) -> Order:
+    """Keys as SQL, each with the relations that it reads, as an order."""
     read = frozenset().union(*(relations for _, relations in parts))
     return Order(", ".join(sql for sql, _ in parts), read, tuple(parts), ties)
 
@@ -69,7 +70,7 @@ def as_order(keys: Sequence[exp.Expr], source: Source, ties: bool = False) -> Or
         if relations is None:
             return None
         parts.append((render(key), relations))
-    return _ordered(parts, ties)
+    return ordered(parts, ties)
 
 
 def key_relations(keys: Sequence[exp.Expr], source: Source) -> frozenset[str] | None:

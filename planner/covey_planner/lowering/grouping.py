@@ -69,7 +69,8 @@ def ends(
     named = [*(f"a{n}" for n in range(len(anchors))), *(f"p{n}" for n in range(len(partners)))]
     if not partners:
         named = [f"k{n}" for n in range(len(anchors))]
-    found = Groups(_items(items, named[: len(items)], rows, deciding), deciding.needed)
+    ranked = bool(deciding.order.sql)
+    found = Groups(_items(items, named[: len(items)], rows, deciding), deciding.needed, ranked=ranked)
     if quota is None:
         return Ends(groups=found)
     name = group(deciding.keys, deciding.probe)
@@ -90,17 +91,27 @@ def group(keys: Sequence[str], probe: Probe | None = None, kind: str = "") -> st
 
 def _items(items: Sequence[Argument], names: Sequence[str], rows: Rows, deciding: Deciding) -> str:
     """The query of the items of each group."""
-    sql = " UNION ALL ".join(_variant(items, names, *variant) for variant in _variants(rows, deciding))
+    variants = _variants(rows, deciding)
+    sql = " UNION ALL ".join(_variant(items, names, *variant, deciding.order) for variant in variants)
     return rows.with_(sql) + sql
 
 
 def _variant(
-    items: Sequence[Argument], names: Sequence[str], rows: Rows, name: str, named: frozenset[str]
+    items: Sequence[Argument],
+    names: Sequence[str],
+    rows: Rows,
+    name: str,
+    named: frozenset[str],
+    order: Order = NO_ORDER,
 ) -> str:
-    component = rows.component(_relations(items) | named)
-    inner = rows.select([*values(items), f"{name} AS __covey_g"], component)
+    component = rows.component(_relations(items) | named | order.relations)
+    place = [f"rank() OVER (ORDER BY {order.sql}) AS __covey_o"] if order.sql else []
+    inner = rows.select([*values(items), f"{name} AS __covey_g", *place], component)
     columns = ", ".join(f"{key(f'{VALUE}{n}')} AS {own}" for n, own in enumerate(names))
     there = " AND ".join(f"{VALUE}{n} IS NOT NULL" for n in range(len(names)))
+    if order.sql:
+        listed = f"{columns}, __covey_g AS g, min(__covey_o) AS o"
+        return f"SELECT {listed} FROM ({inner}) AS __covey_d WHERE {there} GROUP BY ALL"
     return f"SELECT DISTINCT {columns}, __covey_g AS g FROM ({inner}) AS __covey_d WHERE {there}"
 
 

@@ -132,7 +132,11 @@ class Steps:
     ) -> None:
         call = calls[0]
         anchors, partners = _sides(call)
-        met = pairs(anchors, partners, rows) if partners else None
+        deciding = None if ending is None else ending.deciding
+        ranked_in_groups = (
+            deciding is not None and bool(deciding.order.sql) and deciding.around <= rows.relations
+        )
+        met = pairs(anchors, partners, rows, ranked_in_groups) if partners else None
         linked = met is not None and met.pairs is not None
         if (
             call.kind == "label"
