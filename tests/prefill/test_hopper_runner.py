@@ -14,8 +14,9 @@ from covey_engine.prefill.calibration import measure
 from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import EngineError, ModelError, OutOfDeviceMemory
+from covey_engine.prefill.hopper.device import out_of_memory
 from covey_engine.prefill.hopper.plan import Keys, TailCall
-from covey_engine.prefill.hopper.runner import HopperRunner, open_runner, out_of_memory
+from covey_engine.prefill.hopper.runner import HopperRunner, open_runner
 from covey_engine.prefill.kernels.precision import Precision
 from numpy.typing import NDArray
 from support import hopper_kernels as kernels

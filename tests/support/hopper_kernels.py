@@ -13,7 +13,7 @@ GPU = torch.cuda.is_available()
 if not GPU and not isinstance(triton.language.max, triton.runtime.interpreter.InterpretedFunction):
     pytest.skip("Triton was imported before TRITON_INTERPRET=1 was set", allow_module_level=True)
 
-from covey_engine.prefill.hopper.runner import Backend, hopper_backend  # noqa: E402
+from covey_engine.prefill.hopper.device import Backend, hopper_backend  # noqa: E402
 from covey_engine.prefill.kernels.attention import Ranges  # noqa: E402
 from covey_engine.prefill.kernels.precision import GROUP, Activation, Precision, block_scales  # noqa: E402
 

@@ -6,10 +6,8 @@ in flight: the second is staged while the first runs. Small chunks are replays o
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +20,9 @@ from covey_engine.prefill.chunk import Chunk
 from covey_engine.prefill.config import EngineConfig
 from covey_engine.prefill.errors import EngineError, OutOfDeviceMemory
 from covey_engine.prefill.hopper.batch import stage
+from covey_engine.prefill.hopper.device import Backend, hopper_backend, multiprocessors, out_of_memory
 from covey_engine.prefill.hopper.forward import Decoder, DeviceArena
+from covey_engine.prefill.hopper.pending import Pending
 from covey_engine.prefill.hopper.plan import plan_chunk
 from covey_engine.prefill.hopper.sizes import (
     chunk_rows,
@@ -35,9 +35,7 @@ from covey_engine.prefill.hopper.small import ROWS, Size, SmallPass, plan_small
 from covey_engine.prefill.hopper.staging import StagingSlot
 from covey_engine.prefill.hopper.weights import Weights, choose_precision, load_weights, open_checkpoint
 from covey_engine.prefill.hopper.workspace import Workspace
-from covey_engine.prefill.kernels.attention import Attention, flash_attention
 from covey_engine.prefill.kernels.flags import spoiled
-from covey_engine.prefill.kernels.linear import BlockGemm, deep_gemm
 from covey_engine.prefill.kernels.merge import MERGED
 from covey_engine.prefill.kernels.precision import Precision
 from covey_engine.prefill.models.head import CutHead
@@ -53,35 +51,13 @@ SPARE = 1
 """Arena tokens behind the last one, where rows that only pad a chunk are written."""
 
 
-@dataclass(frozen=True)
-class Backend:
-    """The kernels that are not ours, and the device they run on."""
-
-    device: torch.device
-    attention: Attention
-    gemm: Callable[[], BlockGemm]
-
-
-def hopper_backend() -> Backend:
-    """The first GPU with its libraries. Raises EngineError where there is no Hopper GPU."""
-    if not torch.cuda.is_available():
-        raise EngineError("backend 'hopper' needs a CUDA device, and there is none")
-    major, minor = torch.cuda.get_device_capability()
-    if major != 9:
-        raise EngineError(
-            f"backend 'hopper' needs compute capability 9.0, this {torch.cuda.get_device_name()} has "
-            f"{major}.{minor}"
-        )
-    return Backend(torch.device("cuda", torch.cuda.current_device()), flash_attention(), deep_gemm)
-
-
 def open_runner(config: EngineConfig, backend: Backend | None = None) -> HopperRunner:
     """Load the model and set up the arena. Raises ModelError, EngineError or OutOfDeviceMemory."""
     began = time.perf_counter()
     backend = hopper_backend() if backend is None else backend
     source = open_checkpoint(Path(config.model))
     precision = choose_precision(source, config.dtype)
-    rows = config.chunk_tokens or chunk_rows(_multiprocessors(backend.device))
+    rows = config.chunk_tokens or chunk_rows(multiprocessors(backend.device))
     try:
         gemm = backend.gemm() if precision is Precision.BLOCK else None
         weights = load_weights(source, backend.device, precision, gemm)
@@ -94,12 +70,6 @@ def open_runner(config: EngineConfig, backend: Backend | None = None) -> HopperR
         runner.warm()
     runner.loaded_in(time.perf_counter() - began)
     return runner
-
-
-def _multiprocessors(device: torch.device) -> int:
-    if device.type != "cuda":
-        return 1
-    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def _allocate_arena(shape: ModelShape, device: torch.device, wanted: int, rows: int) -> DeviceArena:
@@ -117,53 +87,6 @@ def _allocate_arena(shape: ModelShape, device: torch.device, wanted: int, rows: 
     size = (shape.layers, 2, tokens + SPARE, shape.kv_heads, shape.head_dim)
     cache = torch.zeros(size, dtype=torch.bfloat16, device=device)
     return DeviceArena(cache, torch.zeros(tokens + SPARE, dtype=torch.uint8, device=device))
-
-
-def out_of_memory(purpose: str, error: torch.cuda.OutOfMemoryError) -> OutOfDeviceMemory:
-    """Torch's error in one line: what was needed for what, and what the device has."""
-    free, total = torch.cuda.mem_get_info()
-    wanted = re.search(r"Tried to allocate ([\d.]+ \w+)", str(error))
-    needed = f": {wanted[1]} more is needed, and" if wanted else ":"
-    return OutOfDeviceMemory(
-        f"the GPU has too little memory {purpose}{needed} {free / 1e9:.1f} GB of {total / 1e9:.1f} GB is free"
-    )
-
-
-class Pending:
-    """A chunk in flight."""
-
-    def __init__(
-        self,
-        logits: Tensor,
-        order: NDArray[np.intp] | None,
-        began: torch.cuda.Event | None,
-        ended: torch.cuda.Event | None,
-    ) -> None:
-        self._logits = logits
-        self._order = order
-        self._began = began
-        self._ended = ended
-
-    def ready(self) -> bool:
-        """Whether `result` would return without waiting."""
-        return self._ended is None or self._ended.query()  # type: ignore[no-untyped-call]
-
-    def result(self) -> NDArray[np.float32]:
-        """Wait for the logits [answers, answer tokens]; NaN rows' prompts were not finite somewhere."""
-        if self._ended is not None:
-            self._ended.synchronize()
-        logits: NDArray[np.float32] = self._logits.numpy()
-        if self._order is None:
-            return logits
-        restored = np.empty_like(logits)
-        restored[self._order] = logits
-        return restored
-
-    def seconds(self) -> float:
-        """Device time from the copy of the chunk to its last kernel; call after `result`."""
-        if self._began is None or self._ended is None:
-            return 0.0
-        return float(self._began.elapsed_time(self._ended)) / 1e3
 
 
 def _ascending(chunk: Chunk) -> tuple[Chunk, NDArray[np.intp] | None]:
