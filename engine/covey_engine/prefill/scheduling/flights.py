@@ -20,7 +20,7 @@ from covey_engine.prefill.scheduling.packing import pack
 from covey_engine.prefill.scheduling.replay import replay, with_rows
 from covey_engine.prefill.scheduling.retain import Retention
 from covey_engine.prefill.scheduling.savings import add_savings
-from covey_engine.prefill.scheduling.tree import Tree
+from covey_engine.prefill.scheduling.tree import Nodes, Tree
 
 _NONE = np.empty(0, np.int64)
 
@@ -92,11 +92,25 @@ def _withdraw(batches: Sequence[Batch]) -> set[Kind]:
 
 
 def restore(batches: Sequence[Batch]) -> None:
-    """Undo `withdraw`."""
+    """Undo `_withdraw`."""
     for batch in batches:
         for claim in batch.job.claims:
             if claim.before[batch.ask] and not claim.after[batch.ask]:
                 claim.restore(batch.rows)
+
+
+def forget(flight: Flight, job: Job, tree: Tree) -> list[Nodes]:
+    """Take a job's items off a flight, which computes them all the same; the nodes that they let go of."""
+    flight.costs.pop(job, None)
+    let_go = []
+    keep = [batch.job is not job for batch in flight.batches]
+    for batch, kept in zip(flight.batches, keep, strict=True):
+        if not kept and batch.held is not None:
+            tree.release(batch.held, waiting=True)
+            let_go.append(batch.held)
+    flight.answers = [rows for rows, kept in zip(flight.answers, keep, strict=True) if kept]
+    flight.batches = [batch for batch, kept in zip(flight.batches, keep, strict=True) if kept]
+    return let_go
 
 
 def _remember(batch: Batch, ends: Ints, tree: Tree) -> None:

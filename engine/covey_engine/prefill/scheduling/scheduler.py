@@ -7,7 +7,7 @@ which they were scheduled; one may be scheduled while the one before it runs.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from covey_engine.prefill.scheduling.compiled import compile_kernels
 from covey_engine.prefill.scheduling.conservation import check
 from covey_engine.prefill.scheduling.draw import Drawer
 from covey_engine.prefill.scheduling.eviction import make_room
-from covey_engine.prefill.scheduling.flights import Flight, launch, restore
+from covey_engine.prefill.scheduling.flights import Flight, forget, launch, restore
 from covey_engine.prefill.scheduling.jobs import Job, close_job, open_job, release_kinds
 from covey_engine.prefill.scheduling.kinds import Kinds
 from covey_engine.prefill.scheduling.margins import MarginReader
@@ -31,6 +31,7 @@ from covey_engine.prefill.scheduling.orders import Columns, Limits, StoredColumn
 from covey_engine.prefill.scheduling.parts import Parts, prepare_parts, release_parts, with_tokens
 from covey_engine.prefill.scheduling.prefixes import Rule
 from covey_engine.prefill.scheduling.prepare import Prepared, release
+from covey_engine.prefill.scheduling.progress import report
 from covey_engine.prefill.scheduling.reports import Report
 from covey_engine.prefill.scheduling.savings import found_before
 from covey_engine.prefill.scheduling.settling import land
@@ -111,14 +112,7 @@ class Scheduler:
             let_go.append(self._long.held)
             self._long = None
         for flight in self._flights:
-            flight.costs.pop(job, None)
-            keep = [batch.job is not job for batch in flight.batches]
-            for batch, kept in zip(flight.batches, keep, strict=True):
-                if not kept and batch.held is not None:
-                    self._tree.release(batch.held, waiting=True)
-                    let_go.append(batch.held)
-            flight.answers = [rows for rows, kept in zip(flight.answers, keep, strict=True) if kept]
-            flight.batches = [batch for batch, kept in zip(flight.batches, keep, strict=True) if kept]
+            let_go += forget(flight, job, self._tree)
         self._close(job, let_go)
 
     def finish_empty(self) -> list[Report]:
@@ -154,19 +148,15 @@ class Scheduler:
         over = [job for job in flight.costs if job.unsettled == 0]
         for job in over:
             self._close(job, [])
-        reports = [self._report(ticket, theirs) for ticket, theirs in answers.items()]
-        for report in reports:
-            if report.finished:
-                del self._orders[report.ticket]
+        reports = [
+            report(ticket, self._orders[ticket], theirs, self._seconds) for ticket, theirs in answers.items()
+        ]
+        for each in reports:
+            if each.finished:
+                del self._orders[each.ticket]
         if over:
             self._set_head()
         return reports
-
-    def _report(self, ticket: int, answers: list[Answers]) -> Report:
-        jobs = self._orders[ticket]
-        figures = jobs[0].figures if len(jobs) == 1 else sum((job.figures for job in jobs), Figures())
-        progress = _progress(jobs, figures.fresh_tokens, self._seconds)
-        return Report(ticket, tuple(answers), figures, progress, not any(job.unsettled for job in jobs))
 
     def fail(self) -> list[int]:
         """The oldest chunk could not run: drop its orders, and all KV; the dropped tickets.
@@ -308,10 +298,3 @@ class Scheduler:
         self.head = head_of(ask.readout for job in self._jobs() for ask in job.asks)
         if not self._flights:
             self._readers.clear()
-
-
-def _progress(jobs: Sequence[Job], done: int, seconds: float) -> Progress:
-    """How far an order is. seconds: what all chunks so far took; others' chunks among its own slow it down."""
-    to_come = sum(max(0, job.to_come) for job in jobs if job.unsettled)
-    since = min(job.since for job in jobs if job.since is not None)
-    return Progress(done, to_come, to_come * (seconds - since) / done if done else None)

@@ -13,10 +13,11 @@ import numpy as np
 
 from covey_engine.prefill.scheduling.arena import Arena
 from covey_engine.prefill.scheduling.claims import Claim, find
-from covey_engine.prefill.scheduling.compiled import Flags, Ints, IntsOut, kernel
+from covey_engine.prefill.scheduling.compiled import Flags, Ints
 from covey_engine.prefill.scheduling.groups import Slots
 from covey_engine.prefill.scheduling.kinds import Kind
 from covey_engine.prefill.scheduling.names import Names
+from covey_engine.prefill.scheduling.tree_kernels import UNUSED, add_nodes, nodes_of, prune_nodes
 
 Nodes = Ints
 """Node numbers, int64."""
@@ -34,7 +35,6 @@ _FIELDS = (
     "children",
     "name",
 )
-_UNUSED = -1
 _NONE = np.empty(0, np.int64)
 
 
@@ -69,7 +69,7 @@ class Tree:
         self.claimed = np.zeros(256, np.bool_)
         self.claimants: dict[int, list[tuple[Claim, int]]] = {}
         self.ended = set[int]()
-        self.holds[1:] = _UNUSED
+        self.holds[1:] = UNUSED
         self.numbers = np.arange(255, -1, -1)
         self.spare = 255
 
@@ -93,7 +93,7 @@ class Tree:
         while self.spare < len(above):
             self._grow()
         found = np.empty(len(above), np.int64)
-        self.spare = _add(
+        self.spare = add_nodes(
             above,
             start,
             address,
@@ -175,7 +175,7 @@ class Tree:
         """Free those of the nodes that nobody keeps, and then their parents likewise."""
         before = self.spare
         while len(nodes):
-            self.spare, claimed = _prune(
+            self.spare, claimed = prune_nodes(
                 nodes, self.parent, self.holds, self.children, self.claimed, self.numbers, self.spare
             )
             gone = [n for n in set(claimed.tolist()) if not self._wanted(n)]
@@ -203,7 +203,7 @@ class Tree:
         np.add.at(self.holds, parents, self.holds[nodes])
         np.add.at(self.waiting, parents, self.waiting[nodes])
         np.subtract.at(self.children, parents, 1)
-        self.holds[nodes] = _UNUSED
+        self.holds[nodes] = UNUSED
         self.numbers[self.spare : self.spare + len(nodes)] = nodes
         self.spare += len(nodes)
         self._clear(nodes)
@@ -222,7 +222,7 @@ class Tree:
             del self.claimants[node]
 
     def _forget_above(self, nodes: Iterable[int]) -> None:
-        """Drop what was promised of nodes above, as far as nobody wants them: `_prune` then goes on to them at once."""
+        """Drop what was promised of nodes above, as far as nobody wants them: `prune` then goes on to them at once."""
         for node in nodes:
             above = int(self.parent[node])
             while above and self.claimed[above] and not self._wanted(above):
@@ -230,7 +230,7 @@ class Tree:
                 above = int(self.parent[above])
 
     def _nodes_of(self, kinds: Iterable[Kind]) -> Nodes:
-        return _nodes_of(self.name, np.array([kind.id for kind in kinds], np.int64))
+        return nodes_of(self.name, np.array([kind.id for kind in kinds], np.int64))
 
     def _columns(self, kind: Kind, nodes: Nodes) -> list[Slots]:
         return list(self.slots[: kind.columns, nodes])
@@ -250,88 +250,7 @@ class Tree:
             setattr(self, name, np.concatenate([getattr(self, name), np.zeros(size, np.int64)]))
         self.slots = np.concatenate([self.slots, np.zeros_like(self.slots)], axis=1)
         self.claimed = np.concatenate([self.claimed, np.zeros(size, np.bool_)])
-        self.holds[size:] = _UNUSED
+        self.holds[size:] = UNUSED
         new = np.arange(2 * size - 1, size - 1, -1)
         self.numbers = np.concatenate([new, self.numbers])
         self.spare += size
-
-
-@kernel
-def _add(
-    above: Ints,
-    start: Ints,
-    address: Ints,
-    length: Ints,
-    position: Ints,
-    cell: Ints,
-    steps: Ints,
-    offset: int,
-    stays: Flags,
-    numbers: Ints,
-    spare: int,
-    found: IntsOut,
-    tree_parent: IntsOut,
-    tree_address: IntsOut,
-    tree_length: IntsOut,
-    tree_end: IntsOut,
-    tree_level: IntsOut,
-    tree_offset: IntsOut,
-    tree_depth: IntsOut,
-    tree_holds: IntsOut,
-    tree_waiting: IntsOut,
-    tree_children: IntsOut,
-) -> int:
-    """Tree.add; how many numbers are spare after it."""
-    for n in range(len(above)):
-        parent = start[n] if above[n] < 0 else found[above[n]]
-        if not stays[n]:
-            found[n] = parent
-            continue
-        spare -= 1
-        node = found[n] = numbers[spare]
-        tree_parent[node], tree_depth[node] = parent, tree_depth[parent] + 1
-        tree_address[node], tree_length[node] = address[n], length[n]
-        tree_end[node] = position[n] + length[n]
-        tree_level[node], tree_offset[node] = steps[cell[n]], offset
-        tree_holds[node] = tree_waiting[node] = tree_children[node] = 0
-        tree_children[parent] += 1
-    return spare
-
-
-@kernel
-def _nodes_of(names: Ints, kinds: Ints) -> Ints:
-    """The nodes whose names are of some kinds."""
-    found, count = np.empty(len(names), np.int64), 0
-    for node in range(len(names)):
-        for kind in kinds:
-            if names[node] >> 32 == kind:
-                found[count] = node
-                count += 1
-    return found[:count]
-
-
-@kernel
-def _prune(
-    nodes: Ints,
-    parent: Ints,
-    holds: IntsOut,
-    children: IntsOut,
-    claimed: Flags,
-    numbers: IntsOut,
-    spare: int,
-) -> tuple[int, Ints]:
-    """Free nodes that nobody holds, and parents; the spare numbers with theirs, and those that claims may keep."""
-    asked, count = np.empty(len(nodes), np.int64), 0
-    for node in nodes:
-        while node and holds[node] == 0 and children[node] == 0:
-            if claimed[node]:
-                if count == 0 or asked[count - 1] != node:
-                    asked[count] = node
-                    count += 1
-                break
-            holds[node] = _UNUSED
-            numbers[spare] = node
-            spare += 1
-            node = parent[node]
-            children[node] -= 1
-    return spare, asked[:count]
