@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, replace
@@ -12,7 +11,6 @@ from typing import cast
 import duckdb
 import pyarrow as pa
 from covey_engine.operators.executor import Executor, Learn
-from covey_engine.operators.overflow import Overflow
 from covey_planner.cost.statistics import CallKey, Selectivity
 from covey_planner.cost.stored import StoredStatistics
 from covey_planner.errors import PlanError, Unsupported
@@ -21,10 +19,11 @@ from covey_planner.plan import Planned, PlanOptions, plan
 from covey_storage.catalog import Database
 
 from covey_server import lifecycle
-from covey_server.core import AiPlan, AiResult
 from covey_server.estimating import Estimating
-from covey_server.explaining import EXPLAINED, ExplainPlan, Revising
+from covey_server.execution import AiPlan
+from covey_server.explaining import EXPLAINED, ExplainPlan
 from covey_server.guard import Checked, Guard, tokenize
+from covey_server.plans import ModelPlan
 from covey_server.statements import (
     Outline,
     Parameters,
@@ -143,7 +142,8 @@ class ModelSide:
         if planned.explain is not None:
             if planned.explain.analyze and planned.writes:
                 raise Unsupported("EXPLAIN ANALYZE would run a statement that writes: use EXPLAIN")
-            return ExplainPlan(self.executor, planned, _reading(EXPLAINED, expected), learn, revise)
+            seen = _reading(EXPLAINED, expected)
+            return ExplainPlan(ModelPlan(self.executor, planned, seen, learn, revise))
         if not planned.writes:
             schema = select_schema(cursor, planned.describe_sql)
             return ModelPlan(self.executor, planned, _reading(schema, expected), learn, revise)
@@ -200,38 +200,3 @@ def _tables(database: Database) -> frozenset[str]:
 def _reading(schema: pa.Schema, parameters: pa.Schema) -> Outline:
     """What is known of a statement that only reads."""
     return Outline(schema, parameters, update=False, counts=False, eager=False)
-
-
-@dataclass(frozen=True)
-class ModelPlan:
-    """A planned statement with AI calls; its parameters' values are part of the plan. learn: hears what was true.
-
-    revise: plans it again.
-    """
-
-    executor: Executor
-    planned: Planned
-    outline: Outline
-    learn: Learn | None = None
-    revise: Revising | None = None
-
-    def execute(
-        self,
-        cursor: duckdb.DuckDBPyConnection,
-        query_id: str,
-        user: str,
-        cancel: threading.Event,
-        on_overflow: Overflow,
-    ) -> AiResult:
-        """Start it."""
-        return self.executor.execute(
-            self.planned,
-            cursor,
-            query_id=query_id,
-            cancel=cancel,
-            overflow=on_overflow,
-            user=user,
-            schema=None if self.outline.update else self.outline.schema,
-            learn=self.learn,
-            revise=None if self.revise is None else partial(self.revise, cursor),
-        )

@@ -2,67 +2,21 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import duckdb
-import pyarrow as pa
 from covey_engine.operators.watch import CancelWatch
-from covey_engine.prefill.api import Figures, Progress
 from covey_planner.errors import PlanError
 
 from covey_server import lifecycle
 from covey_server.errors import BadRequest
+from covey_server.execution import AiPlan
 from covey_server.guard import Checked, Guard
 from covey_server.lanes import Cursors
 from covey_server.lifecycle import History
 from covey_server.statements import Outline, Parameters, columns_of, outline
 from covey_server.substrait import written
-
-if TYPE_CHECKING:
-    # A server without a model starts without the operators.
-    from covey_engine.operators.overflow import Overflow
-
-
-class AiResult(Protocol):
-    """The rows of a running statement with AI calls."""
-
-    schema: pa.Schema
-    batches: Iterator[pa.RecordBatch]
-
-    def figures(self) -> Figures:
-        """The model's work so far."""
-        ...
-
-    def progress(self) -> Progress:
-        """How far the model's work is."""
-        ...
-
-    def close(self) -> None:
-        """Give up the rest."""
-        ...
-
-
-class AiPlan(Protocol):
-    """A planned statement with AI calls. outline: what it will yield, and whether it writes."""
-
-    @property
-    def outline(self) -> Outline:
-        """What DuckDB says about it."""
-        ...
-
-    def execute(
-        self,
-        cursor: duckdb.DuckDBPyConnection,
-        query_id: str,
-        user: str,
-        cancel: threading.Event,
-        on_overflow: Overflow,
-    ) -> AiResult:
-        """Start it; nothing is spent before the first batch is asked for."""
-        ...
 
 
 class AiSide(Protocol):

@@ -2,70 +2,43 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
-import duckdb
 import pyarrow as pa
-from covey_engine.operators.executor import Executor, Learn, Result
-from covey_engine.operators.overflow import Overflow
+from covey_engine.operators.executor import Result
 from covey_engine.operators.runs import StepRun
 from covey_engine.operators.sampled import Sampled
 from covey_engine.prefill.api import Figures, Progress
-from covey_planner.cost.statistics import CallKey, Selectivity
 from covey_planner.explaining.report import Actual, Sampling
 from covey_planner.plan import Planned
 
-from covey_server.core import AiResult
+from covey_server.execution import AiResult, ExecutionContext
+from covey_server.plans import ModelPlan
 from covey_server.statements import Outline
 
 EXPLAINED = pa.schema([("explain_key", pa.string()), ("explain_value", pa.string())])
 """The columns of DuckDB's EXPLAIN."""
 
 
-Revising = Callable[[duckdb.DuckDBPyConnection, Mapping[CallKey, Selectivity]], Planned]
-"""Plans a statement again on a cursor in whose transaction it runs, by what a sample has shown."""
-
-
 @dataclass(frozen=True)
 class ExplainPlan:
-    """A plan to be shown; run before that only if it is to be analyzed. learn: hears what was true then.
+    """A plan to be shown; run before that only if it is to be analyzed. Its outline is that of what is shown."""
 
-    revise: plans it again.
-    """
+    plan: ModelPlan
 
-    executor: Executor
-    planned: Planned
-    outline: Outline
-    learn: Learn | None = None
-    revise: Revising | None = None
+    @property
+    def outline(self) -> Outline:
+        """What DuckDB's EXPLAIN yields."""
+        return self.plan.outline
 
-    def execute(
-        self,
-        cursor: duckdb.DuckDBPyConnection,
-        query_id: str,
-        user: str,
-        cancel: threading.Event,
-        on_overflow: Overflow,
-    ) -> AiResult:
+    def execute(self, context: ExecutionContext) -> AiResult:
         """Show it."""
-        explain = self.planned.explain
-        if explain is None or not explain.analyze:
-            return _Shown(self.planned.text)
-        result = self.executor.execute(
-            self.planned,
-            cursor,
-            query_id=query_id,
-            cancel=cancel,
-            overflow=on_overflow,
-            user=user,
-            learn=self.learn,
-            revise=None if self.revise is None else partial(self.revise, cursor),
-        )
-        return _Analyzed(self.planned, result)
+        planned = self.plan.planned
+        if planned.explain is None or not planned.explain.analyze:
+            return _Shown(planned.text)
+        return _Analyzed(planned, self.plan.start(context))
 
 
 class _Shown:

@@ -20,8 +20,9 @@ import pyarrow as pa
 from covey_storage.batches import Batches
 
 from covey_server import lifecycle
-from covey_server.core import AiPlan, AiResult, Core
+from covey_server.core import Core
 from covey_server.errors import BadRequest, ServerError, Stopped, status_of
+from covey_server.execution import AiPlan, AiResult, ExecutionContext
 from covey_server.framing import frame_batch, plain_batch, plain_schema, rows_per_batch
 from covey_server.guard import Checked
 from covey_server.lanes import Lane
@@ -236,7 +237,8 @@ class Query:
 
     def _start(self, plan: AiPlan, cursor: duckdb.DuckDBPyConnection) -> AiResult:
         """Start a plan; its figures are added to those of earlier rows of parameters."""
-        self._ai = ai = plan.execute(cursor, self.id, self._user, self._cancelled, self._on_overflow)
+        context = ExecutionContext(cursor, self.id, self._user, self._cancelled, self._on_overflow)
+        self._ai = ai = plan.execute(context)
         before, so_far = self.record.figures, ai.figures
         self.record.figures = (lambda: before() + so_far()) if self._ran else so_far
         self.record.progress, self._ran = ai.progress, True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +13,7 @@ from covey_planner.substrait.read import read
 from covey_planner.substrait.write import to_json, write
 
 from covey_server import lifecycle
+from covey_server.execution import ExecutionContext
 from covey_server.guard import Checked, Guard, tokenize
 from covey_server.statements import EMPTY, Outline, columns_of
 
@@ -67,14 +67,7 @@ class WrittenPlan:
         """It only reads, and takes no parameters."""
         return Outline(SCHEMAS[self.form], EMPTY, update=False, counts=False, eager=False)
 
-    def execute(
-        self,
-        cursor: duckdb.DuckDBPyConnection,
-        query_id: str,
-        user: str,
-        cancel: threading.Event,
-        on_overflow: str,
-    ) -> _Row:
+    def execute(self, _context: ExecutionContext) -> _Row:
         """Show it."""
         return _Row(self.plan if self.form == "substrait" else to_json(self.plan), SCHEMAS[self.form])
 

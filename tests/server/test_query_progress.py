@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import duckdb
 import pyarrow as pa
 import pytest
-from covey_engine.operators.overflow import Overflow
 from covey_engine.prefill.api import Figures, Progress
-from covey_server.core import AiPlan, AiResult, Core
+from covey_server.core import Core
+from covey_server.execution import AiPlan, AiResult, ExecutionContext
 from covey_server.guard import Checked
 from covey_server.lanes import Lane
 from covey_server.query import Query
@@ -44,15 +43,8 @@ class Model:
     def concerns(self, _names: frozenset[str]) -> bool:
         return False
 
-    def execute(
-        self,
-        _cursor: duckdb.DuckDBPyConnection,
-        _query_id: str,
-        user: str,
-        _cancel: threading.Event,
-        _on_overflow: Overflow,
-    ) -> AiResult:
-        self.users.append(user)
+    def execute(self, context: ExecutionContext) -> AiResult:
+        self.users.append(context.user)
         self.batches: Iterator[pa.RecordBatch] = iter([BATCH, BATCH])
         return self
 
