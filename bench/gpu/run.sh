@@ -17,8 +17,8 @@ step() { # NAME SECONDS COMMAND…
 }
 
 for wanted in "${@:-tests runner kernels model profile}"; do for s in $wanted; do case $s in
-  tests) step tests 200 python3 -m pytest -W default -s -p no:cacheprovider tests/prefill/test_kernels.py ;;
-  runner) step runner 200 python3 -m pytest -W default -s -p no:cacheprovider tests/prefill/test_hopper_runner.py ;;
+  tests) step tests 200 python3 -m pytest -W default -s -p no:cacheprovider tests/prefill/test_kernels.py tests/prefill/test_partial_attention.py ;;
+  runner) step runner 200 python3 -m pytest -W default -s -p no:cacheprovider tests/prefill/test_hopper_runner.py tests/prefill/test_hopper_precision.py ;;
   kernels) step kernels 90 python3 bench/kernel_rates.py ;;
   model) step model 90 python3 bench/gpu/random_model.py $model-fp8 ;;
   profile) step profile 240 python3 bench/profile_chunk.py $model-fp8 --json "$out/profile.json" ;;

@@ -17,13 +17,11 @@ from covey_engine.prefill.errors import EngineError, ModelError, OutOfDeviceMemo
 from covey_engine.prefill.hopper.device import out_of_memory
 from covey_engine.prefill.hopper.plan import Keys, TailCall
 from covey_engine.prefill.hopper.runner import HopperRunner, open_runner
-from covey_engine.prefill.kernels.precision import Precision
-from numpy.typing import NDArray
 from support import hopper_kernels as kernels
 from support import small_models
-from support.fp8_models import Fp8Oracle, recorded, replayed, to_blocks
 from support.hand_packing import HandPacker
-from support.hopper_kernels import DEVICE, GPU
+from support.hopper_kernels import GPU
+from support.hopper_runners import needs_gpu, open_small
 from support.replayed_plans import in_scratch, pack_eagerly, planned_chunk
 from support.small_models import (
     VOCABULARY,
@@ -35,19 +33,9 @@ from support.small_models import (
     run_all,
 )
 
-needs_gpu = pytest.mark.skipif(not GPU, reason="needs a Hopper GPU")
 BF16_TOLERANCE = 0.08
 """bfloat16 has 8 bits: deviation of a logit as a part of the spread of the oracle's logits."""
 
-WIDE: dict[str, Any] = {
-    "hidden_size": 512,
-    "intermediate_size": 1024,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 128,
-    "num_hidden_layers": 4,
-    "initializer_range": 0.04,
-}
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {"attention_bias": True, "mlp_bias": True}),
     "qwen3": ("qwen3", {"tie_word_embeddings": True}),
@@ -76,14 +64,6 @@ if GPU:
         "deep_paths": small_models.deep_paths,
         "random_forest": small_models.random_forest,
     }
-
-
-def open_small(folder: Path, **settings: Any) -> HopperRunner:
-    config = EngineConfig(str(folder), arena_bytes=1 << 24, chunk_tokens=1024, **settings)
-    runner = open_runner(config, kernels.backend())
-    runner.records = False
-    runner.set_answer_tokens(tuple(range(VOCABULARY)))
-    return runner
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -315,111 +295,3 @@ def test_a_full_device_is_described_in_one_line(monkeypatch: pytest.MonkeyPatch)
         "and 0.3 GB of 150.0 GB is free"
     )
     assert ": 0.3 GB of 150.0 GB is free" in str(out_of_memory("to start", torch.cuda.OutOfMemoryError()))
-
-
-def relative(found: NDArray[np.float32], oracle: NDArray[np.float32]) -> float:
-    return float(np.linalg.norm(found - oracle) / np.linalg.norm(oracle))
-
-
-@pytest.fixture(scope="module", params=["qwen3", "llama"])
-def wide(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Any]:
-    """A bfloat16 checkpoint, the same in block fp8, and transformers' model of the first."""
-    plain = tmp_path_factory.mktemp(request.param)
-    model = make_model(plain, request.param, dtype=torch.bfloat16, **WIDE)
-    to_blocks(plain, plain / "blocks")
-    return plain, plain / "blocks", model
-
-
-def open_wide(wide: tuple[Path, Path, Any], precision: Precision) -> tuple[Path, HopperRunner]:
-    folder = wide[1] if precision is Precision.BLOCK else wide[0]
-    runner = open_small(folder, dtype="bfloat16" if precision is Precision.BF16 else "fp8")
-    assert runner.info.dtype == precision.title
-    return folder, runner
-
-
-@pytest.mark.gpu
-@needs_gpu
-@pytest.mark.parametrize("precision", Precision)
-def test_a_pass_equals_the_oracle_of_its_operands(wide: tuple[Path, Path, Any], precision: Precision) -> None:
-    folder, runner = open_wide(wide, precision)
-    log: list[torch.Tensor] = []
-    runner = runner.with_weights(recorded(runner.weights, log))
-    packer = HandPacker()
-    rng = np.random.default_rng(8)
-    for length in (70, 200, 33, 5, 129):
-        packer.add(random_tokens(rng, length), answers=(-1,))
-    chunk, prompts = packer.chunk()
-    found = runner.run(chunk)
-    tolerance = 2e-2 if precision is Precision.BF16 else 5e-2
-    oracle = Fp8Oracle(folder, precision, DEVICE).logits(prompts, replayed(log, tolerance)).cpu().numpy()
-    error = relative(found, oracle)
-    print(f"{runner.info.architecture} {precision.title}: {error:.4f} from the oracle of its operands")
-    assert error < 1e-2
-
-
-@pytest.mark.gpu
-@needs_gpu
-@pytest.mark.parametrize("precision", Precision)
-def test_error_of_quantization(wide: tuple[Path, Path, Any], precision: Precision) -> None:
-    folder, runner = open_wide(wide, precision)
-    packed = small_models.fan_out(np.random.default_rng(6)) + small_models.deep_paths(
-        np.random.default_rng(7)
-    )
-    prompts = [prompt for _, prompts in packed for prompt in prompts]
-    found, again = run_all(runner, packed), run_all(runner, packed)
-    assert np.array_equal(found, again), "the same chunk gives the same bits"
-    oracle = Fp8Oracle(folder, precision, DEVICE).logits(prompts).cpu().numpy()
-    exact = oracle_logits(wide[2], prompts)
-    errors = relative(found, exact), relative(oracle, exact), relative(found, oracle)
-    print(f"{runner.info.architecture} {precision.title}: {errors[0]:.4f} from float32; ", end="")
-    print(f"an oracle that quantizes by itself {errors[1]:.4f}, and {errors[2]:.4f} from that oracle")
-    assert errors[0] < 1.25 * errors[1] + 2e-2
-
-
-@pytest.mark.gpu
-@needs_gpu
-@pytest.mark.parametrize("precision", Precision)
-def test_chunkings_differ_by_rounding_alone(wide: tuple[Path, Path, Any], precision: Precision) -> None:
-    """Suffixes under anchors under a head (copied heads, short segments, merges), and each prompt alone."""
-    _, runner = open_wide(wide, precision)
-    rng = np.random.default_rng(9)
-    packer = HandPacker()
-    head = packer.add(random_tokens(rng, 11))
-    anchors = [packer.add(random_tokens(rng, length), head) for length in (90, 55)]
-    packed = [packer.chunk()]
-    for anchor in anchors:
-        for _ in range(60):
-            packer.add(random_tokens(rng, int(rng.integers(1, 9))), anchor, (-1,))
-    packed.append(packer.chunk())
-    prompts = [prompt for _, prompts in packed for prompt in prompts]
-    alone = []
-    for prompt in prompts:
-        single = HandPacker()
-        single.add(prompt, answers=(-1,))
-        alone.append(runner.run(single.chunk()[0]))
-    together = run_all(runner, packed)
-    error = relative(together, np.concatenate(alone))
-    separate = np.concatenate(alone)
-    flips = np.mean((together[:, 1] > together[:, 0]) != (separate[:, 1] > separate[:, 0]))
-    print(
-        f"{runner.info.architecture} {precision.title}: {error:.4f} apart, {flips:.1%} of {len(alone)} flip"
-    )
-    assert error < (2e-2 if precision is Precision.BF16 else 2e-1)
-
-
-@pytest.mark.gpu
-@needs_gpu
-@pytest.mark.parametrize("precision", Precision)
-def test_recorded_passes_differ_by_rounding_alone(wide: tuple[Path, Path, Any], precision: Precision) -> None:
-    """The first pass of a size is computed, the later ones are replays of what it recorded."""
-    _, runner = open_wide(wide, precision)
-    kinds = (small_models.fan_out, small_models.deep_paths, small_models.random_forest)
-    for packed in (kind(np.random.default_rng(11)) for kind in kinds):
-        computed = run_all(runner, packed)
-        runner.records = True
-        first, second = run_all(runner, packed), run_all(runner, packed)
-        runner.records = False
-        assert np.array_equal(first, second)
-        error = relative(first, computed)
-        print(f"{runner.info.architecture} {precision.title}: {error:.4f} apart")
-        assert error < (2e-2 if precision is Precision.BF16 else 2e-1)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import adbc_driver_flightsql.dbapi as dbapi
+import grpc
 import pytest
 from covey_engine.operators import groups, waves
 from covey_server.core import AiSide, Core
@@ -88,3 +89,10 @@ def small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little is asked at a time, so that small tables show where asking ends."""
     for module in (groups, waves):
         monkeypatch.setattr(module, "LEAST", 8)
+
+
+@pytest.fixture
+def channel(server) -> Iterator[grpc.Channel]:
+    """A channel of plain gRPC to the server."""
+    with grpc.insecure_channel(server.uri.removeprefix("grpc://")) as opened:
+        yield opened
