@@ -13,12 +13,9 @@ from copy import copy
 from dataclasses import InitVar, dataclass, field, replace
 
 import duckdb
-import numpy as np
 from covey_storage.data_files import quoted
 from covey_storage.library import TokenLibrary
 from covey_storage.numbers import numbers
-from covey_storage.tokens import TokenColumn
-from numpy.typing import NDArray
 
 from covey_planner.cost.duck_figures import SECONDS, DuckFigures
 from covey_planner.cost.kept import KeptFigures
@@ -30,11 +27,11 @@ from covey_planner.cost.statistics import (
     Count,
     Counted,
     KeyOverlap,
-    Lengths,
     Selectivity,
     TokenCount,
     hinted,
 )
+from covey_planner.cost.text_lengths import TextLengths
 from covey_planner.cost.together import Wanted, find
 from covey_planner.lowering.domains import VALUE
 from covey_planner.physical import CallKey, Given, TextArgument
@@ -44,10 +41,6 @@ _BYTES = 8 << 20
 
 _TINY = 1_000
 """Rows of a table in which keys are counted even if their range tells how many there are."""
-
-_SAMPLE, _UNKNOWN_BYTES = 64, 100.0
-_SPREAD = 1.5
-"""Mean square of text lengths over the square of their mean, where only their sum is known."""
 
 
 @dataclass
@@ -65,7 +58,7 @@ class StoredStatistics:
     left: InitVar[float] = SECONDS
     kept: InitVar[KeptFigures | None] = None
     duck: DuckFigures = field(init=False)
-    _ratios: Ratios = field(init=False)
+    _texts: TextLengths = field(init=False)
     _domains: dict[object, Counted] = field(default_factory=dict)
     _matching: dict[str, Count] = field(default_factory=dict)
     _distincts: dict[tuple[str, str], Count] = field(default_factory=dict)
@@ -76,7 +69,7 @@ class StoredStatistics:
         self, cursor: duckdb.DuckDBPyConnection, in_transaction: bool, left: float, kept: KeptFigures | None
     ) -> None:
         self.duck = DuckFigures(cursor, in_transaction, left, KeptFigures() if kept is None else kept)
-        self._ratios = Ratios(self.duck, self.library.tokenizer)
+        self._texts = TextLengths(self.duck, self.library, Ratios(self.duck, self.library.tokenizer))
 
     def within(
         self, cursor: duckdb.DuckDBPyConnection, answers: Mapping[CallKey, Selectivity]
@@ -84,7 +77,7 @@ class StoredStatistics:
         """The same figures for a statement that runs, in the transaction of its cursor, with other answers."""
         found = copy(self)
         found.answers, found.duck = answers, replace(self.duck, cursor=cursor, in_transaction=True)
-        found._ratios = replace(self._ratios, duck=found.duck)
+        found._texts = self._texts.within(found.duck)
         return found
 
     def foresee(self, keys: Collection[tuple[str, str]], texts: Collection[tuple[str, str]]) -> None:
@@ -96,7 +89,7 @@ class StoredStatistics:
         with suppress(duckdb.Error):
             self.duck.tables(table for table, _ in places)
             self.duck.columns(places)
-            self._ratios.foresee(place for place in texts if self.library.built(*place) is None)
+            self._texts.ratios.foresee(place for place in texts if self.library.built(*place) is None)
             left = self.duck.rows_left
             wanted = [*map(self._distinct_key, keys), *map(self._whole_text, texts)]
             self.duck.rows_left = left
@@ -119,7 +112,7 @@ class StoredStatistics:
         """The domain of a column's texts, where it is counted, and none of them is tokenized."""
         given, argument = _all_texts(*place)
         source = self.duck.table(place[0])
-        counted = source.whole and self._built(argument) is None
+        counted = source.whole and self._texts.column(argument) is None
         if not counted or not self._few_bytes([place], source.scanned) or not self.duck.small(source):
             return None
         key = ("domain", given.rows, (place,), (-1,))
@@ -234,7 +227,7 @@ class StoredStatistics:
         stored = [(each.table, each.column) for each in arguments if each.table and each.column]
         if not self._few_bytes(stored, expected.scanned) or not self.duck.small(expected):
             return None
-        columns = [self._built(argument) for argument in arguments]
+        columns = [self._texts.column(argument) for argument in arguments]
         # With more tokenized texts it may be another one.
         sizes = tuple(-1 if column is None else len(column) for column in columns)
         place = ("domain", given.rows, tuple(stored), sizes)
@@ -247,10 +240,8 @@ class StoredStatistics:
         return self._of_sums(list(map(float, found[0])) if found else [0.0] * 4, given, arguments[0])
 
     def _of_sums(self, sums: Sequence[float], given: Given, argument: TextArgument) -> Counted:
-        rows, texts, total, squares = sums
-        source = f"SELECT {VALUE}0 AS text FROM ({given.rows}) AS __covey_d"
-        ratio = self._ratios.of(source, argument) if texts else 1.0
-        lengths = Lengths(texts, total / ratio, squares / ratio**2, exact=not texts)
+        rows, texts = sums[:2]
+        lengths = self._texts.by_bytes(argument, given, sums)
         return Counted(Count(rows, exact=True), Count(texts, exact=True), (lengths,))
 
     def _grouped(self, given: Given, arguments: Sequence[TextArgument]) -> Counted:
@@ -259,7 +250,7 @@ class StoredStatistics:
         rows = int(numbers(found["n"]).sum())
         held = [keys(found[f"k{n}"]) for n in range(len(arguments))]
         lengths = tuple(
-            self._lengths(
+            self._texts.by_keys(
                 argument,
                 f"SELECT {VALUE}{n} AS text FROM ({given.rows}) AS __covey_d",
                 held[n],
@@ -270,39 +261,13 @@ class StoredStatistics:
         )
         return Counted(Count(rows, exact=True), Count(found.num_rows, exact=True), lengths)
 
-    def _lengths(
-        self,
-        argument: TextArgument,
-        source: str,
-        keys: NDArray[np.void],
-        sizes: NDArray[np.int64],
-        chosen: NDArray[np.intp],
-    ) -> Lengths:
-        """Tokens of the chosen texts by their keys; of those that no token column holds, by their sizes in bytes.
-
-        source: a small query that yields the texts.
-        """
-        tokens = np.zeros(len(keys))
-        known = np.zeros(len(keys), np.bool_)
-        column = self._built(argument)
-        if column is not None:
-            slots = column.find(keys)
-            known = slots >= 0
-            tokens[known] = column.lengths[slots[known]]
-        if not known.all():
-            tokens[~known] = sizes[~known] / self._ratios.of(source, argument)
-        each = float(tokens.mean()) if len(tokens) else 0.0
-        tokens = tokens[chosen]
-        squares = float((tokens * tokens).sum())
-        return Lengths(len(tokens), float(tokens.sum()), squares, bool(known.all()), each)
-
     def _guess(self, given: Given, arguments: Sequence[TextArgument]) -> Counted:
         """A domain by DuckDB's estimates."""
         rows = self.matching(given.counted)
         distinct = [self._distinct_among(argument, rows.value) for argument in arguments]
         tuples = min(rows.value, math.prod(distinct))
         lengths = tuple(
-            self._guessed(argument, given, n, min(rows.value, math.prod(distinct[: n + 1])))
+            self._texts.guessed(argument, given, n, min(rows.value, math.prod(distinct[: n + 1])), self.rows)
             for n, argument in enumerate(arguments)
         )
         return Counted(rows, Count(tuples, exact=False), lengths)
@@ -315,35 +280,6 @@ class StoredStatistics:
         if not every or not texts or rows >= every:
             return min(texts, rows)
         return texts * (1.0 - float((1.0 - rows / every) ** (every / texts)))
-
-    def _guessed(self, argument: TextArgument, given: Given, number: int, texts: float) -> Lengths:
-        """Lengths of a column's texts by those that are tokenized already, else by their bytes."""
-        column = self._built(argument)
-        if column is not None and len(column):
-            known = column.lengths.astype(np.float64)
-            mean, square = float(known.mean()), float((known * known).mean())
-            return Lengths(texts, texts * mean, texts * square, exact=False)
-        ratio = self._ratios.of("", argument)
-        mean = self._mean_bytes(argument, given, number) / ratio
-        return Lengths(texts, texts * mean, texts * mean * mean * _SPREAD, exact=False)
-
-    def _mean_bytes(self, argument: TextArgument, given: Given, number: int) -> float:
-        if argument.table is not None and argument.column is not None:
-            total = self.duck.column(argument.table, argument.column).get("total_string_length")
-            rows = self.rows(argument.table).value
-            if total and rows:
-                return float(total) / rows
-        text = f"coalesce(avg(strlen(CAST({VALUE}{number} AS VARCHAR))), {_UNKNOWN_BYTES})"
-        sample = f"SELECT {text} FROM (SELECT * FROM ({given.rows}) LIMIT {_SAMPLE}) AS __covey_s"
-        found = self.duck.number(
-            ("bytes", number, given.rows), sample, self.duck.outline(given.counted), finish=False
-        )
-        return _UNKNOWN_BYTES if found is None else found
-
-    def _built(self, argument: TextArgument) -> TokenColumn | None:
-        if argument.table is None or argument.column is None:
-            return None
-        return self.library.built(argument.table, argument.column)
 
     def _few_bytes(self, columns: Iterable[tuple[str, str]], rows: float) -> bool:
         sizes = (self.duck.column(*place).get("total_string_length") or 16 * rows for place in columns)
