@@ -21,12 +21,23 @@ from hypothesis import strategies as st
 from support.hash_model import HashEngine
 from support.hash_server import Host, Run, client, oracle
 from support.random_expressions import RARE
+from support.random_parameters import bound
 from support.random_spelling import DIALECTS
 from support.random_sql import Drawn, drawn
 from support.random_tables import TABLES
 from support.slt import Outcome, Record
 
 EXAMPLES = int(os.environ.get("COVEY_RANDOM_QUERIES", "250"))
+
+ASIDE = (
+    *["", "bound"] * 3,
+    "EXPLAIN",
+    "EXPLAIN VERBOSE",
+    "EXPLAIN (FORMAT json)",
+    "EXPLAIN (VERBOSE, FORMAT json)",
+    "EXPLAIN ANALYZE",
+)
+"""What else is tried with a statement among rarer forms."""
 
 REFUSED = ("not supported", "give each side an argument of its own")
 """What the planner says of statements that it does not plan."""
@@ -45,8 +56,10 @@ class Sides:
     tried: int = 0
     refused: Counter[str] = field(default_factory=Counter)
 
-    def compare(self, statements: Drawn, dialect: str, optimize: bool) -> None:
-        """Run statements on the oracle and in a dialect on the server."""
+    def compare(self, statements: Drawn, dialect: str, optimize: bool, form: str) -> None:
+        """Run statements on the oracle and in a dialect on the server. form: an EXPLAIN that is tried as well, or
+        "bound" for parameters in the last statement.
+        """
         self.tried += 1
         expected = _last(self.oracle, statements.spelled("oracle"))
         if expected.rows is None:
@@ -57,7 +70,8 @@ class Sides:
         shown = f"{dialect}, {'optimized' if optimize else 'as written'}:\n" + ";\n".join(texts)
         before = len(self.engine.orders)
         self.engine.sent.clear()
-        found = _last(self.runs[dialect, optimize], texts)
+        run = self.runs[dialect, optimize]
+        found = _last(run, texts, bind=form == "bound" and dialect == "duckdb")
         if found.error is None:
             assert _counted(found) == _counted(expected), shown
             # A score, a label and a truth value are several calls, and have the same prompt.
@@ -68,6 +82,8 @@ class Sides:
             ):
                 again = [sent.asked for sent, times in Counter(self.engine.sent).items() if times > 1]
                 assert not again, f"asked twice: {again}\n{shown}"
+            if "EXPLAIN" in form:
+                self.explain(run, f"{form} {texts[-1]}")
             return
         # A derived table in a subquery does not see the row around that yet.
         outside = "FROM (SELECT" in texts[-1] and "no table " in found.error
@@ -75,14 +91,22 @@ class Sides:
         assert len(self.engine.orders) == before, f"{shown}\nasked, and then refused: {found.error}"
         self.refused[found.error.partition("]")[2].partition("(line")[0].strip()] += 1
 
+    def explain(self, run: Run, sql: str) -> None:
+        """An EXPLAIN asks nothing, whatever it is about, and ANALYZE does not fail where the statement does not."""
+        before = len(self.engine.orders)
+        found = run(Record(0, "query", sql))
+        assert found.error is None, f"{sql}\n{found.error}"
+        assert "ANALYZE" in sql or len(self.engine.orders) == before, sql
 
-def _last(run: Run, statements: Sequence[str]) -> Outcome:
-    """What the last statement gives, or the first that fails."""
+
+def _last(run: Run, statements: Sequence[str], bind: bool = False) -> Outcome:
+    """What the last statement gives, or the first that fails. bind: with parameters for what the last one compares."""
     for statement in statements[:-1]:
         found = run(Record(0, "ok", statement))
         if found.error is not None:
             return found
-    return run(Record(0, "query", statements[-1]))
+    sql, values = bound(statements[-1]) if bind else (statements[-1], ())
+    return run(Record(0, "query", sql, values=values or None))
 
 
 def _counted(outcome: Outcome) -> Counter[tuple[str, ...]]:
@@ -127,7 +151,8 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
     statements=drawn(*["query"] * 8, "change", "view", *(["wide"] * 5 if RARE else [])),
     dialect=st.sampled_from(DIALECTS),
     optimize=st.sampled_from((True, True, False)),
+    form=st.sampled_from(ASIDE) if RARE else st.just(""),
 )
 @pytest.mark.timeout(max(900, 4 * EXAMPLES))
-def test_same_rows(sides: Sides, statements: Drawn, dialect: str, optimize: bool) -> None:
-    sides.compare(statements, dialect, optimize)
+def test_same_rows(sides: Sides, statements: Drawn, dialect: str, optimize: bool, form: str) -> None:
+    sides.compare(statements, dialect, optimize, form)

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 from support import random_expressions
+from support.random_parameters import bound
 from support.random_spelling import DIALECTS
 from support.random_sql import Drawn, draw
 
@@ -70,6 +71,12 @@ def test_wider_forms_are_drawn_in_all_dialects() -> None:
         assert any(construct in text for text in texts), construct
     assert sum(text.count("AI_") > 1 for text in texts) > 0.7 * len(texts)
     assert sum(statements.dialects == DIALECTS for statements in drawn) > len(drawn) / 2
+
+
+def test_compared_literals_become_parameters() -> None:
+    sql = "SELECT 1 FROM b WHERE (t = 'it''s') AND AI_SCORE('p = ''x'' ?', t) > 0.5 AND id <> 2"
+    text = "SELECT 1 FROM b WHERE (t = ?) AND AI_SCORE('p = ''x'' ?', t) > ? AND id <> ?"
+    assert bound(sql) == (text, ("it's", 0.5, 2))
 
 
 def test_every_construct_is_there(found: list[Drawn]) -> None:
