@@ -202,6 +202,35 @@ def test_labels_cost_their_inner_tokens(
     assert found.prompt_tokens == pytest.approx(figures.prompt_tokens)
 
 
+@pytest.mark.parametrize("part", ["id < 1000", "id % 3 = 1", "id % 10 = 0"])
+@pytest.mark.parametrize("name", ["smollm2_document_first", "smollm2_question_first"])
+def test_what_documents_begin_with_alike_is_expected_to_be_computed_once(
+    name: str,
+    part: str,
+    database: Database,
+    library: TokenLibrary,
+    tokenizer: Tokenizer,
+    cursor: duckdb.DuckDBPyConnection,
+) -> None:
+    """Turns of ten conversations, each the turn before and more, told apart by their first word."""
+    cursor.execute(
+        "CREATE TABLE turns AS SELECT i AS id, i // 10 || ' talks' || repeat(' of a matter', i // 10 + 5)"
+        " || repeat(' and of another one that he told her about on that day', i % 10) AS body FROM range(100) r(i)"
+    )
+    sql = f"SELECT id FROM turns WHERE {part} AND AI_FILTER('Is it long?', body)"
+    options = PlanOptions(load_profile(name), encode=tokenizer.encode)
+    engine = LocalEngine(FakeRunner(arena_tokens=100_000, chunk_tokens=2048))
+    result = start(Executor(database, library, tokenizer, engine), plan(sql, database, options), cursor)
+    rows(result)
+    figures = result.figures()
+    engine.close()
+    (found,) = plan(f"EXPLAIN {sql}", database, options, (), StoredStatistics(cursor, library)).estimates
+    assert found.alike == (part != "id % 10 = 0")
+    assert found.work.fresh == pytest.approx(figures.fresh_tokens, rel=0.1)
+    assert found.work.pairs == pytest.approx(figures.attention_pairs, rel=0.1)
+    assert found.shared == pytest.approx(figures.shared_tokens, rel=0.1)
+
+
 def test_a_transaction_sees_its_own_rows_and_stays_usable(
     database: Database, library: TokenLibrary, tokenizer: Tokenizer, cursor: duckdb.DuckDBPyConnection
 ) -> None:

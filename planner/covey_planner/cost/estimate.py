@@ -46,7 +46,8 @@ class StepEstimate:
 
     anchors, partners: distinct tuples of either side; items: anchors of a filter, pairs of a join. prompts and
     prompt_tokens: as `Figures` counts them. remembered: prompt tokens whose answers are known already. rows_exact:
-    items is no estimate; tokens_exact: nor are the texts' tokens.
+    items is no estimate; tokens_exact: nor are the texts' tokens. alike: texts begin alike, and how much of that is
+    computed once is an estimate.
     """
 
     anchors: float
@@ -59,6 +60,7 @@ class StepEstimate:
     rows_exact: bool
     tokens_exact: bool
     remembered: float = 0.0
+    alike: bool = False
 
     @property
     def shared(self) -> float:
@@ -68,7 +70,7 @@ class StepEstimate:
     @property
     def exact(self) -> bool:
         """Whether the work is counted, not estimated."""
-        return self.tokens_exact and all(question.exact for question in self.questions)
+        return self.tokens_exact and not self.alike and all(question.exact for question in self.questions)
 
 
 def estimate(
@@ -115,6 +117,7 @@ class _Estimator:
             work=tree.work(self.chunk_tokens),
             rows_exact=exact,
             tokens_exact=all(length.exact for length in lengths),
+            alike=tree.alike,
         )
         for question, asked in zip(step.questions, found.questions, strict=True):
             self.asked[question.answers] = asked.items

@@ -37,12 +37,13 @@ class Node:
 
 
 class Tree:
-    """The segments of a step's prompts, each with how often it is computed."""
+    """The segments of a step's prompts, each with how often it is computed. alike: some anchors begin alike."""
 
     def __init__(self, anchors: Side, partners: Side | None, items: float, asked: float) -> None:
         self.prompts = 0.0
         self.prompt_tokens = 0.0
         self.items = items
+        self.alike = False
         self._anchors, self._partners, self._asked = anchors, partners, asked
         self._nodes: dict[tuple[Segment, ...], Node] = {}
 
@@ -53,6 +54,12 @@ class Tree:
                 mean, square, each = float(fixed), float(fixed) ** 2, float(fixed)
             case AnchorText(argument):
                 mean, square, each = _moments(self._anchors, argument)
+                if argument == 0 and all(isinstance(part, Text) for part in path[:-1]):
+                    # Beginnings that several documents share are computed once.
+                    lengths = self._anchors.lengths[argument]
+                    mean -= lengths.shared / max(lengths.texts, 1.0)
+                    square -= lengths.shared_squares / max(lengths.texts, 1.0)
+                    self.alike |= lengths.shared > 0
             case PartnerText(argument):
                 assert self._partners is not None
                 mean, square, each = _moments(self._partners, argument)

@@ -60,7 +60,8 @@ class Lengths:
     """Tokens of some texts: how many texts, the sum of their lengths, and the sum of the squares of these.
 
     exact: as they stand in a token column; otherwise estimated from bytes. each: mean tokens over all tuples of a
-    domain, where a text may stand in several; None for the mean over the texts.
+    domain, where a text may stand in several; None for the mean over the texts. shared, shared_squares: tokens that
+    texts have in common with another one's beginning, of each the most, and the sum of their squares.
     """
 
     texts: float
@@ -68,6 +69,8 @@ class Lengths:
     squares: float
     exact: bool
     each: float | None = None
+    shared: float = 0.0
+    shared_squares: float = 0.0
 
     @property
     def mean(self) -> float:

@@ -256,6 +256,7 @@ class StoredStatistics:
                 held[n],
                 numbers(found[f"b{n}"]),
                 firsts(held[: n + 1]),
+                first=n == 0,
             )
             for n, argument in enumerate(arguments)
         )

@@ -13,6 +13,7 @@ from covey_storage.library import TokenLibrary
 from covey_storage.tokens import TokenColumn
 from numpy.typing import NDArray
 
+from covey_planner.cost import beginnings
 from covey_planner.cost.duck_figures import DuckFigures
 from covey_planner.cost.ratios import Ratios
 from covey_planner.cost.statistics import Count, Lengths
@@ -56,10 +57,12 @@ class TextLengths:
         keys: NDArray[np.void],
         sizes: NDArray[np.int64],
         chosen: NDArray[np.intp],
+        *,
+        first: bool,
     ) -> Lengths:
         """Tokens of the chosen texts by their keys; of those that no token column holds, by their sizes in bytes.
 
-        source: a small query that yields the texts.
+        source: a small query that yields the texts. first: no argument stands before it.
         """
         tokens = np.zeros(len(keys))
         known = np.zeros(len(keys), np.bool_)
@@ -73,7 +76,10 @@ class TextLengths:
         each = float(tokens.mean()) if len(tokens) else 0.0
         tokens = tokens[chosen]
         squares = float((tokens * tokens).sum())
-        return Lengths(len(tokens), float(tokens.sum()), squares, bool(known.all()), each)
+        shared = (0.0, 0.0)
+        if first and column is not None and known.all():
+            shared = beginnings.of_some(column, slots[chosen])
+        return Lengths(len(tokens), float(tokens.sum()), squares, bool(known.all()), each, *shared)
 
     def guessed(
         self, argument: TextArgument, given: Given, number: int, texts: float, rows: Callable[[str], Count]
@@ -86,10 +92,18 @@ class TextLengths:
         if column is not None and len(column):
             known = column.lengths.astype(np.float64)
             mean, square = float(known.mean()), float((known * known).mean())
-            return Lengths(texts, texts * mean, texts * square, exact=False)
+            part = texts / len(column) if number == 0 else 0.0
+            alike = [part * each for each in self._alike(argument, column)]
+            return Lengths(texts, texts * mean, texts * square, False, None, *alike)
         ratio = self.ratios.of("", argument)
         mean = self._mean_bytes(argument, given, number, rows) / ratio
         return Lengths(texts, texts * mean, texts * mean * mean * _SPREAD, exact=False)
+
+    def _alike(self, argument: TextArgument, column: TokenColumn) -> tuple[float, float]:
+        """How much all texts of a column begin alike."""
+        tables = self.duck.table(str(argument.table)).tables
+        key = ("alike", argument.table, argument.column, len(column))
+        return self.duck.remember(key, tables, lambda: beginnings.of_all(column))
 
     def _mean_bytes(
         self, argument: TextArgument, given: Given, number: int, rows: Callable[[str], Count]

@@ -225,6 +225,9 @@ def _notes(report: Report) -> Iterator[str]:
             sides = [step.anchors, *([step.partners] if step.partners is not None else [])]
             names = ", ".join(_expressions(side) for side in sides)
             yield f"step {number}: tokens of {names} are estimated from bytes, for want of a token column of all texts"
+        if found.alike:
+            names = _expressions(step.anchors)
+            yield f"step {number}: texts of {names} begin alike; how much of that is computed once is estimated"
     if report.sampling is not None:
         yield _verdict(report.sampling)
     if report.seconds is not None:

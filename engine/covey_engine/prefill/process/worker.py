@@ -108,7 +108,8 @@ def main(descriptor: int, opener: str) -> None:
     if not isinstance(load, Load):
         return
     # The first time on a machine this takes some seconds; the model is loaded meanwhile.
-    threading.Thread(target=compile_kernels, name="kernels", daemon=True).start()
+    kernels = threading.Thread(target=compile_kernels, name="kernels", daemon=True)
+    kernels.start()
     try:
         runner = _open(opener)(load.config)
     except EngineError as error:
@@ -117,6 +118,8 @@ def main(descriptor: int, opener: str) -> None:
     except MemoryError:
         wire.send(sock, Failed.of(None, ModelError(f"{load.config.model} does not fit into memory")))
         return
+    # The device's rates would be those of a busy host.
+    kernels.join()
     wire.send(sock, Ready(replace(runner.info, rates=rates_of(runner, load.config))))
     Worker(sock, runner).serve()
 
