@@ -90,6 +90,20 @@ CASES: list[tuple[str, dict[str, int]]] = [
         "ORDER BY p.name DESC, t.id LIMIT 3",
         {"fits": 24},
     ),
+    # Answers that order pairs are asked before these.
+    (
+        f"SELECT t.id, p.id FROM tickets t JOIN products p ON {FITS} ORDER BY {S} DESC, p.id, t.id LIMIT 3",
+        {"s": 120, "fits": 24},
+    ),
+    (
+        f"SELECT t.id, p.id, {F} AS f FROM tickets t JOIN products p ON p.kind = t.kind AND {FITS} "
+        f"WHERE {W} ORDER BY AI_SCORE('q', p.name), {G} DESC, t.id LIMIT 2",
+        {"w": 120, "q": 9, "g": 120, "fits": 24, "f": 2},
+    ),
+    (
+        f"SELECT t.id, p.id FROM tickets t, products p WHERE {FITS} ORDER BY {F} DESC, t.id, p.id LIMIT 2",
+        {"f": 120, "fits": 24},
+    ),
     # Keys behind a score: only where the scores before tie at the border.
     (f"SELECT id FROM tickets ORDER BY {N}, {S}, id LIMIT 3", {"n": 5, "s": 24}),
     (f"SELECT id FROM tickets ORDER BY {N}, prio, {S}, {T}, id LIMIT 3", {"n": 5, "s": 6, "t": 3}),

@@ -86,7 +86,7 @@ class Ending:
 def ending_of(block: Block, tree: exp.Query, quota: Quota | None = None) -> Ending | None:
     """How the last filter of a block may end early. tree: the whole statement. quota: rows wanted around a subquery."""
     source, conditions = filters(block.plan)
-    if not conditions or documents(conditions[-1]) is None or not _decided(conditions[:-1]):
+    if not conditions or documents(conditions[-1]) is None or not steady(conditions[:-1]):
         return None
     calls = [leaf.call for leaf in leaves(conditions[-1]) if isinstance(leaf, Ask)]
     if block.select is tree:
@@ -113,7 +113,7 @@ def quota_of(block: Block, tree: exp.Query, rows: Rows) -> Quota | None:
     enough = rows_wanted(block.select, source)
     order = order_of(block.select, source)
     sense = _sense(last.expr, last.blocks[0].number)
-    if enough is None or order is None or order.ties or sense is None or not _decided(conditions):
+    if enough is None or order is None or order.ties or sense is None or not steady(conditions):
         return None
     return Quota(enough, not sense, order, rows)
 
@@ -144,7 +144,7 @@ def _sense(expr: exp.Expr, number: int) -> bool | None:
     return test.sense is sense
 
 
-def _decided(conditions: Sequence[Condition]) -> bool:
+def steady(conditions: Sequence[Condition]) -> bool:
     """Whether the domain of what comes next is exactly what the conditions leave: none changes between queries."""
     exprs = [leaf.expr for each in conditions for leaf in leaves(each) if isinstance(leaf, Cheap | Mixed)]
     return all(volatile(expr) is None for expr in exprs)

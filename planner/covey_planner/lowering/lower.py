@@ -44,6 +44,7 @@ from covey_planner.lowering.label_lists import Lists
 from covey_planner.lowering.limited import ROWS, Limited, limited
 from covey_planner.lowering.outer_joins import Joins
 from covey_planner.lowering.ranked import later
+from covey_planner.lowering.ranked_pairs import ranked_ending
 from covey_planner.lowering.residual import Answers, Insertion, Rewrites
 from covey_planner.lowering.semi_joins import to_be_predicates
 from covey_planner.lowering.steps import Steps
@@ -89,12 +90,12 @@ class Lowering:
         calls = [call for block in logical.blocks for call in all_calls(block)]
         self._tree = tree
         self.optimize = optimize
-        self._late = frozenset[int]() if late is None else late.sites
+        self.late = frozenset[int]() if late is None else late.sites
         self.free = Unanswered({call.site: call for call in calls}) if estimated else None
         self.steps = Steps(profile, calls)
         self.rewrites = Rewrites()
         self.lists = Lists.of(tree)
-        self._values = Values(self)
+        self.values = Values(self)
         self._found: dict[int, tuple[Answers, bool | None]] = {}
         self._aliases = 0
 
@@ -114,6 +115,8 @@ class Lowering:
             last = condition is conditions[-1]
             then = self._then(frame, condition) if last and self.optimize and frame.ending is None else []
             exact = last and all(map(self._shown, conditions[:-1]))
+            if exact and self.optimize and frame.ending is None and block.select is self._tree and not then:
+                frame = replace(frame, ending=ranked_ending(self, frame))
             self._filter(frame, condition, then, exact)
             for call, positive in required(condition):
                 # No bare literal: DuckDB refuses to order by one.
@@ -124,13 +127,13 @@ class Lowering:
                 self.rewrites.sites[value.call.site] = decided[value.call.identity]
         for nested in block.nested:
             self.block(nested, frame.reach(()))
-        answered = self._late | self.rewrites.sites.keys()
+        answered = self.late | self.rewrites.sites.keys()
         open_ = [value for value in block.values if value.call.site not in answered]
         exact = self.optimize and outer is None and all(map(self._shown, conditions))
-        self._values.of_rows(frame, [value for value in open_ if not value.grouped], exact)
+        self.values.of_rows(frame, [value for value in open_ if not value.grouped], exact)
         self.rewrites.sites.update(frame.joined)
         self.rewrites.lists.update(frame.lists)
-        self._values.of_groups(frame, [value for value in open_ if value.grouped])
+        self.values.of_groups(frame, [value for value in open_ if value.grouped])
 
     def below_limit(self, late: Limited, names: Sequence[str]) -> str:
         """Ask what is wanted for the rows below the LIMIT alone; the residual."""
@@ -143,7 +146,7 @@ class Lowering:
         rows = Rows(lambda _: "", with_free, [member])
         frame = Frame(late.block, filters(late.block.plan)[0], rows, None, None)
         joins: list[str] = []
-        for group, answers in self._values.answers(frame, [Value(call, False) for call in calls], ()):
+        for group, answers in self.values.answers(frame, [Value(call, False) for call in calls], ()):
             alias = self.alias()
             if self.lists.holds(group[0].call.site):
                 self.rewrites.sites.update({value.call.site: answers.value(alias) for value in group})
@@ -186,13 +189,13 @@ class Lowering:
         else:
             frame.rows.links += self.links(condition)
         for group in then:
-            self._values.note(frame, group, found[group[0].call.identity])
+            self.values.note(frame, group, found[group[0].call.identity])
 
     def _then(self, frame: Frame, last: Condition) -> list[list[Value]]:
         """The values that the step of a block's last filter can ask while its documents are there."""
         shared = documents(last)
         asked = {leaf.call.identity for leaf in leaves(last) if isinstance(leaf, Ask)}
-        waiting = self._late if frame.outer is not None else self._late | later(frame.block)
+        waiting = self.late if frame.outer is not None else self.late | later(frame.block)
         return [
             group
             for group in same_calls(
@@ -253,14 +256,14 @@ class Lowering:
             case Mixed(values=wanted, blocks=blocks):
                 for block in blocks:
                     self.block(block, frame.reach(guards), quota)
-                for group, answers in self._values.answers(frame, wanted, guards):
+                for group, answers in self.values.answers(frame, wanted, guards):
                     self._found.update({value.call.site: (answers, None) for value in group})
                     if group[0].call.kind == "boolean":
                         text = answers.value(self.alias())
                         self.rewrites.sites.update({value.call.site: text for value in group})
                         self.note_lists(group, answers)
                     else:
-                        self._values.note(frame, group, answers)
+                        self.values.note(frame, group, answers)
 
     def note_lists(self, group: Sequence[Value], answers: Answers, frame: Frame | None = None) -> None:
         """Note the lists of labels that these answers complete. frame: of a block that they can be joined into."""
