@@ -13,6 +13,7 @@ from covey_engine.operators import errors as operators
 from covey_engine.prefill import errors as prefill
 from covey_planner import errors as planner
 from covey_storage import errors as storage
+from covey_storage.storable import NotStorable
 from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
@@ -91,6 +92,7 @@ CODES: tuple[tuple[type[BaseException], StatusCode], ...] = (
     (prefill.OutOfDeviceMemory, StatusCode.RESOURCE_EXHAUSTED),
     (prefill.EngineError, StatusCode.INTERNAL),
     (storage.NotFound, StatusCode.NOT_FOUND),
+    (NotStorable, StatusCode.INVALID_ARGUMENT),
     (storage.StorageError, StatusCode.INTERNAL),
     (duckdb.InterruptException, StatusCode.CANCELLED),
     (duckdb.OutOfMemoryException, StatusCode.RESOURCE_EXHAUSTED),

@@ -6,6 +6,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+from covey_storage.storable import Storable, refusing_column
 
 from covey_server.errors import AlreadyThere, BadRequest, NoSuchThing
 from covey_server.guard import refuse_reserved
@@ -30,11 +31,14 @@ def ingest(lane: Lane, command: Any, uploaded: Uploaded) -> int:
     if not options.if_not_exist or not options.if_exists:
         raise BadRequest("bulk ingestion has to say what to do where the table exists and where it does not")
     with lane.statement() as cursor:
+        source: Storable | None = None
         try:
-            rows = _load(cursor, command, uploaded.reader)
+            source = Storable(uploaded.reader)
+            rows = _load(cursor, command, source.reader)
         except Exception as error:
             lane.failed()
-            raise uploaded.failure or error from None
+            failure = uploaded.failure or (source and source.failure)
+            raise failure or _named(error, uploaded.schema) from None
         lane.wrote(frozenset({command.table.lower()}))
     lane.release()
     return rows
@@ -61,6 +65,13 @@ def _load(cursor: duckdb.DuckDBPyConnection, command: Any, reader: pa.RecordBatc
         return int(cursor.execute(statement).fetchall()[0][0])
     finally:
         cursor.unregister(_SOURCE)
+
+
+def _named(error: Exception, schema: pa.Schema) -> Exception:
+    """The error, naming the column where it is about the type of one."""
+    if isinstance(error, duckdb.NotImplementedException) and (column := refusing_column(schema)) is not None:
+        return BadRequest(column)
+    return error
 
 
 def _target(cursor: duckdb.DuckDBPyConnection, command: Any) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import _duckdb
 import duckdb
 import pyarrow as pa
+from covey_storage.carried import carried_type
 
 from covey_server.errors import BadRequest
 from covey_server.framing import plain_schema
@@ -85,7 +86,8 @@ def result_schema(
     cursor: duckdb.DuckDBPyConnection, names: Sequence[str], types: Sequence[object]
 ) -> pa.Schema:
     """The schema to announce and to stream: plain, each field with its DuckDB type's name."""
-    schema = _duckdb._arrow_schema(list(names), [str(kind) for kind in types], connection=cursor)
+    sent = [carried_type(str(kind)) for kind in types]
+    schema = _duckdb._arrow_schema(list(names), sent, connection=cursor)
     # Equal names, which that call has told apart, stay equal in a result.
     named = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
     return described(plain_schema(named), [str(kind) for kind in types])
@@ -152,7 +154,7 @@ def parameter_schema(cursor: duckdb.DuckDBPyConnection, found: Sequence[tuple[st
     """The schema of parameters with these names and DuckDB types, in the order in which they are bound."""
     ordered = sorted(found, key=lambda item: (int(item[0]) if item[0].isdigit() else 0, item[0]))
     # A text converts to whatever an untyped parameter turns out to be.
-    types = ["VARCHAR" if str(kind) == "UNKNOWN" else str(kind) for _, kind in ordered]
+    types = ["VARCHAR" if str(kind) == "UNKNOWN" else carried_type(str(kind)) for _, kind in ordered]
     return plain_schema(_duckdb._arrow_schema([name for name, _ in ordered], types, connection=cursor))
 
 

@@ -29,7 +29,7 @@ class Uploaded:
         self._upload = upload
         try:
             self._source = pa.ipc.open_stream(upload)
-            _check_names(self._source.schema)
+            _check_names(_names(self._source.schema))
         except _MALFORMED as error:
             raise self._named(error, "the schema of the upload is malformed") from None
         self.schema: pa.Schema = self._source.schema
@@ -61,8 +61,16 @@ class Uploaded:
         return BadRequest(f"{what}: {said}")
 
 
-def _check_names(fields: Iterable[pa.Field]) -> None:
-    """Raise UnicodeDecodeError for a name that is no text: Arrow leaves that to whoever reads it."""
+def _names(fields: Iterable[pa.Field]) -> Iterator[str]:
+    """The names of fields and of what is in them. Raises UnicodeDecodeError for one that is no text."""
     for field in fields:
-        assert isinstance(field.name, str)
-        _check_names(field.type.field(at) for at in range(field.type.num_fields))
+        # Arrow leaves it to whoever reads a name whether it is one.
+        yield field.name
+        yield from _names(field.type.field(at) for at in range(field.type.num_fields))
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Raise ValueError for a name that DuckDB would cut off."""
+    for name in names:
+        if "\0" in name:
+            raise ValueError(f"the name {name!r} holds NUL")

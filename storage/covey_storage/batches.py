@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 
+from covey_storage.carried import carried
+
 _STEP = 128
 """Rows read at a time where they may be long: 16 MiB of text each."""
 
@@ -29,6 +31,7 @@ class Batches:
     """
 
     def __init__(self, relation: duckdb.DuckDBPyRelation, rows: int, size: int) -> None:
+        relation = carried(relation)
         short = all(str(kind).partition("(")[0] in _FIXED for kind in relation.types)
         self._reader = relation.to_arrow_reader(rows if short else min(rows, _STEP))
         self._rows = rows

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from covey_storage.csv_files import check_lines
 from covey_storage.errors import NotFound, StorageError
+from covey_storage.storable import NotStorable, Storable
 
 _KINDS = {
     ".parquet": "parquet", ".pq": "parquet",
@@ -87,7 +88,7 @@ def load(connection: duckdb.DuckDBPyConnection, name: str, path: Path) -> None:
         raise StorageError(f"cannot read data file {path}: it is empty")
     try:
         _create(connection, name, path)
-    except (duckdb.Error, pa.ArrowException, OSError) as error:
+    except (duckdb.Error, pa.ArrowException, OSError, NotStorable) as error:
         said = reason(error)
         advice = ": convert it first, as by iconv -f LATIN1 -t UTF-8" if "not utf-8" in said else ""
         raise StorageError(f"cannot read data file {path}: {said}{advice}") from None
@@ -105,9 +106,12 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str, path: Path) -> Non
         case "json":
             connection.execute(f"{create} read_json({_literal(path)})")
         case _:
-            connection.register("_covey_load", _arrow_reader(path))
+            source = Storable(_arrow_reader(path))
+            connection.register("_covey_load", source.reader)
             try:
                 connection.execute(f"{create} _covey_load")
+            except duckdb.Error as error:
+                raise source.failure or error from None
             finally:
                 connection.unregister("_covey_load")
 

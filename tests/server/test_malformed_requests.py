@@ -94,6 +94,10 @@ NUMBERS = frames(pa.record_batch({"n": [1, 2, 3]}))
             [(NUMBERS[0][0].replace(b"n\0", b"\xff\0"), b"")],
             "the schema of the upload is malformed: 'utf-8' codec",
         ),
+        (
+            frames(pa.record_batch({"s": [{"a\0b": 1}]})),
+            "the schema of the upload is malformed: the name 'a\\x00b' holds NUL",
+        ),
         ([NUMBERS[0], (b"junk", b"x")], "batch 1 of the upload is malformed: "),
         ([NUMBERS[0], NUMBERS[0]], "batch 1 of the upload is malformed: "),
         ([NUMBERS[0], (NUMBERS[1][0], b"xx")], "batch 1 of the upload is malformed: "),

@@ -252,7 +252,8 @@ class _Run:
         run.meet(subjects)
         if subjects is None:
             if waves is not None:
-                assert not list(waves), "there is nobody to be asked"
+                left = list(waves)
+                assert not left, "there is nobody to be asked"
                 waves.write(self.statements)
             write_answers(self.statements, step, None, ())
             return

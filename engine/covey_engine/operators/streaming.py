@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 import duckdb
 import pyarrow as pa
 from covey_storage.batches import Batches
+from covey_storage.carried import carried
 
 from covey_engine.operators.errors import QueryCancelled, StatementFailed
 from covey_engine.operators.watch import CancelWatch
@@ -83,7 +84,7 @@ class Statements:
     def schema(self, sql: str) -> pa.Schema:
         """The schema of a SELECT, which is not run."""
         with self._interruptible():
-            relation = self.cursor.sql(sql)
+            relation = carried(self.cursor.sql(sql))
             reader = relation.limit(0).to_arrow_reader()
         reader.close()
         # The limit tells equal names apart, the statement itself does not.

@@ -191,6 +191,7 @@ def _read_header(data: NDArray[np.uint8]) -> tuple[dict[str, object], dict[str, 
         kind = gguf.GGMLQuantizationType(cursor.count("I"))
         found[name] = _Entry(dimensions, kind, cursor.count())
     alignment = fields.get("general.alignment", gguf.GGUF_DEFAULT_ALIGNMENT)
-    assert isinstance(alignment, int)
+    if not isinstance(alignment, int) or alignment < 1:
+        raise ValueError(f"general.alignment is {alignment!r}, no number of bytes")
     start = -(-cursor.position // alignment) * alignment
     return fields, {name: _Entry(e.dimensions, e.kind, start + e.offset) for name, e in found.items()}
