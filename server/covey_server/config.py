@@ -69,6 +69,9 @@ class ServerConfig:
     sql_memory: str = setting("", "DuckDB's memory limit, such as `4GB`; empty: DuckDB's own default")
     sql_threads: int = setting(0, "DuckDB's threads; 0: all cores", low=0, high=_MOST_THREADS)
     slice_bytes: int = setting(2 << 20, "size of one message of a result", low=1 << 10, high=1 << 30)
+    statement_bytes: int = setting(
+        1 << 20, "longest statement; others wait while a long one is read", low=1 << 10, high=1 << 30
+    )
     history: int = setting(1000, "queries kept in `covey_queries`", low=1)
     statement_ttl_seconds: float = setting(3600.0, "unused prepared statements are closed after this", low=1)
     transaction_ttl_seconds: float = setting(1800.0, "idle transactions are rolled back after this", low=1)

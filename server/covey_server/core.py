@@ -42,14 +42,28 @@ class AiSide(Protocol):
 
 @dataclass(frozen=True)
 class Core:
-    """What all queries share. ai: None where the server runs without a model. watch: interrupts who is cancelled."""
+    """What all queries share. ai: None where the server runs without a model. statement_bytes: of the longest
+    statement; watch: interrupts who is cancelled.
+    """
 
     database: Cursors
     guard: Guard
     history: History
     ai: AiSide | None
     slice_bytes: int
+    statement_bytes: int = 1 << 20
     watch: CancelWatch = field(default_factory=CancelWatch)
+
+    def refuse_long(self, statement: str | bytes) -> None:
+        """Raise BadRequest for a statement, as text or as a plan, longer than may be: nobody else runs while DuckDB and
+        the planner read it.
+        """
+        size = len(statement.encode() if isinstance(statement, str) else statement)
+        if size > self.statement_bytes:
+            raise BadRequest(
+                f"the statement has {size:,} bytes, more than the {self.statement_bytes:,} of the server's setting "
+                "statement_bytes: put long lists of values into a table, as by bulk ingestion, and join it"
+            )
 
     def describe(
         self, cursor: duckdb.DuckDBPyConnection, checked: Checked, parameters: Parameters | None

@@ -93,6 +93,7 @@ class FlightSql:
 
     def check(self, call: Call, text: str) -> Checked:
         """The statement of a text in the client's dialect. Raises what is wrong with it."""
+        self.core.refuse_long(text)
         dialect = choice(DIALECT, call.dialect) if call.dialect is not None else call.option(DIALECT)
         asked = plan_asked(text)
         if asked is None:
@@ -104,6 +105,7 @@ class FlightSql:
 
     def check_plan(self, call: Call, plan: Any) -> Checked:
         """The statement of a Substrait plan, whatever the client's dialect. Raises what is wrong with it."""
+        self.core.refuse_long(plan.plan)
         return self._optioned(call, substrait.check(self.core.guard, plan.plan))
 
     def _checked(self, call: Call, command: Any) -> Checked:
@@ -169,7 +171,7 @@ class FlightSql:
             query = self.run_prepared(call, held, held.bound)
         else:
             query = self.run(call, self._checked(call, command), transaction_of(command))
-        self.registry.add(query)
+        self.registry.add(query, call.session.id)
         return query
 
     def resume(self, packed: bytes) -> Query:

@@ -39,9 +39,18 @@ _COLUMNS = (
     ("error", pa.string(), "VARCHAR"),
 )
 
+_KEPT = 1 << 16
+"""Characters of a statement that its record keeps."""
+
 SCHEMA = pa.schema([(name, kind) for name, kind, _ in _COLUMNS])
 
 DUCKDB_TYPES = {name: duckdb_type for name, _, duckdb_type in _COLUMNS}
+
+
+def kept(sql: str) -> str:
+    """A statement's text as it is kept in its record: of a very long one, its beginning."""
+    left = len(sql) - _KEPT
+    return sql if left <= 0 else f"{sql[:_KEPT]} … ({left} characters left out)"
 
 
 @dataclass

@@ -58,7 +58,7 @@ class Query:
         plan: AiPlan | None = None,
     ) -> None:
         self.id = secrets.token_hex(8)
-        self.record = Record(self.id, checked.text, tag)
+        self.record = Record(self.id, lifecycle.kept(checked.text), tag)
         self.schema = EMPTY
         self.affected = -1
         self.touched = time.monotonic()

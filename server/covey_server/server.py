@@ -58,7 +58,7 @@ class Server:
         ttls = config.session_ttl_seconds, config.transaction_ttl_seconds
         self.sessions = Sessions(database, *ttls) if ai is None else Sessions(database, *ttls, ai.changed)
         self.registry = Registry(config.statement_ttl_seconds, config.ticket_ttl_seconds)
-        core = Core(database, guard, History(config.history), ai, config.slice_bytes)
+        core = Core(database, guard, History(config.history), ai, config.slice_bytes, config.statement_bytes)
         cursor = database.cursor()
         known = facts(keywords(cursor), config.statement_ttl_seconds, config.transaction_ttl_seconds)
         cursor.close()
