@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -44,10 +45,12 @@ def serve(argv: Sequence[str]) -> int:
     # Generated SQL nests deeply. 5,000 frames of the planner need 3 MB of a thread's stack at the very most.
     sys.setrecursionlimit(_FRAMES)
     logging.basicConfig(level=logging.WARNING, format="covey: %(levelname)s: %(message)s", stream=sys.stderr)
+    begun = time.monotonic()
     try:
         config = load_config(argv)
         with Stops() as stops, ExitStack() as stack:
-            files = None if config.model == NO_MODEL else resolve_model(config.model)
+            files = None if config.model == NO_MODEL else resolve_model(config.model, _say)
+            _say(_loaded(config, files))
             # The worker loads the model while the database opens.
             engine = None if files is None else _engine(config, files)
             if engine is not None:
@@ -63,7 +66,9 @@ def serve(argv: Sequence[str]) -> int:
             ai = None
             if engine is not None and files is not None:
                 ai = _ai_side(config, files, engine, database, guard, stack)
-            ended = uvloop.run(_run(lambda: Server(config, database, guard, ai), config, engine, stops))
+            ended = uvloop.run(
+                _run(lambda: Server(config, database, guard, ai), config, engine, stops, begun)
+            )
     except _EXPECTED as error:
         print(f"covey: {error}", file=sys.stderr)
         return USER_ERROR
@@ -96,20 +101,28 @@ def model(argv: Sequence[str]) -> int:
 
 
 async def _run(
-    make: Callable[[], Server], config: ServerConfig, engine: EngineClient | None, stops: Stops
+    make: Callable[[], Server],
+    config: ServerConfig,
+    engine: EngineClient | None,
+    stops: Stops,
+    begun: float,
 ) -> bool:
     """Bind, wait for the model, serve until a signal comes, stop; whether everything ended by itself."""
     server = make()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     with stops.told(lambda: loop.call_soon_threadsafe(stopping.set)):
-        return await _serving(server, config, engine, stopping)
+        return await _serving(server, config, engine, stopping, begun)
 
 
 async def _serving(
-    server: Server, config: ServerConfig, engine: EngineClient | None, stopping: asyncio.Event
+    server: Server,
+    config: ServerConfig,
+    engine: EngineClient | None,
+    stopping: asyncio.Event,
+    begun: float,
 ) -> bool:
-    """The above, until `stopping` is set."""
+    """The above, until `stopping` is set. begun: when the server began to start, on the monotonic clock."""
     try:
         port = server.bind()
         about = "no model"
@@ -130,11 +143,24 @@ async def _serving(
         uri = f"grpc://{_shown(config.host)}:{port}"
         if config.ready_file:
             _write(Path(config.ready_file), uri)
-        print(f"covey: listening on {uri}, {about}", flush=True)
+        _say(f"listening on {uri}, {about}, ready after {time.monotonic() - begun:.1f} s")
         await stopping.wait()
     finally:
         ended = await server.stop()
     return ended
+
+
+def _say(text: str) -> None:
+    """Print a line at once, whatever reads it."""
+    print(f"covey: {text}", flush=True)
+
+
+def _loaded(config: ServerConfig, files: ModelFiles | None) -> str:
+    """What the server is about to load, and from where."""
+    parts = ["no model" if files is None else f"the model {files.name} from {files.path}"]
+    parts.append(f"the database {config.database}" if config.database else "a database in memory")
+    parts += [f"data from {source}" for source in config.data]
+    return f"loading {', '.join(parts)}"
 
 
 def _guard(database: Database) -> Guard:

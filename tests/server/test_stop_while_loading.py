@@ -44,7 +44,7 @@ def test_stopping_while_the_model_loads_is_quiet() -> None:
         loop.set_exception_handler(lambda _, context: said.append(str(context["message"])))
         stopping = asyncio.Event()
         stopping.set()
-        ended = await cli._serving(cast(Any, Bound()), ServerConfig(), cast(Any, Loading()), stopping)
+        ended = await cli._serving(cast(Any, Bound()), ServerConfig(), cast(Any, Loading()), stopping, 0.0)
         await loop.shutdown_default_executor()
         await asyncio.sleep(0.01)
         gc.collect()
