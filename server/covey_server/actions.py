@@ -143,6 +143,8 @@ def _cancel(flight: FlightSql, info: Any) -> None:
     if not handles:
         raise NoSuchThing("the query to cancel is unknown")
     for handle in handles:
+        if flight.registry.was_cancelled(handle):
+            continue
         query = flight.registry.query(handle)
         query.cancel()
         query.close()

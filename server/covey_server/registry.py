@@ -5,13 +5,20 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from covey_server.core import Ready
-from covey_server.errors import NoSuchThing
+from covey_server.errors import NoSuchThing, ServerError, Stopped
 from covey_server.guard import Checked
+from covey_server.lifecycle import Record
 from covey_server.query import Query
 from covey_server.statements import Outline, Parameters
+
+_REMEMBERED = 1000
+"""Results that are gone and about which it is still known why."""
+
+_CLOSED = "the query was cancelled, as its session was closed"
 
 
 @dataclass
@@ -37,6 +44,8 @@ class Registry:
         self._prepared: dict[bytes, Prepared] = {}
         self._queries: dict[str, Query] = {}
         self._fetched: set[str] = set()
+        self._sessions: dict[str, str] = {}
+        self._gone: OrderedDict[str, Record] = OrderedDict()
 
     def prepare(self, prepared: Prepared) -> bytes:
         """Keep a prepared statement; its handle."""
@@ -60,21 +69,29 @@ class Registry:
             self._prepared.pop(handle, None)
 
     def close_session(self, session: str) -> None:
-        """Forget a session's prepared statements."""
+        """Forget a session's prepared statements, and stop its queries."""
         with self._lock:
             self._prepared = {key: held for key, held in self._prepared.items() if held.session != session}
+            theirs = [query for key, query in self._queries.items() if self._sessions.get(key) == session]
+            waiting = [query for query in theirs if query.id not in self._fetched]
+        for query in theirs:
+            query.cancel(Stopped(_CLOSED))
+        for query in waiting:
+            query.close("cancelled", _CLOSED)
+            self.forget(query)
 
-    def add(self, query: Query) -> None:
-        """Keep a query whose rows are still to be fetched."""
+    def add(self, query: Query, session: str = "") -> None:
+        """Keep a query whose rows are still to be fetched; it is stopped when its session is closed."""
         with self._lock:
             self._queries[query.id] = query
+            self._sessions[query.id] = session
 
     def query(self, handle: str) -> Query:
         """A live query. Raises NoSuchThing."""
         with self._lock:
             found = self._queries.get(handle)
         if found is None:
-            raise NoSuchThing("the result is unknown, was fetched already or has expired")
+            raise self._missing(handle)
         found.touched = time.monotonic()
         return found
 
@@ -91,7 +108,11 @@ class Registry:
         """Drop a query that is over."""
         with self._lock:
             self._queries.pop(query.id, None)
+            self._sessions.pop(query.id, None)
             self._fetched.discard(query.id)
+            self._gone[query.id] = query.record
+            while len(self._gone) > _REMEMBERED:
+                self._gone.popitem(last=False)
 
     def live(self) -> list[Query]:
         """All queries that are not over."""
@@ -111,6 +132,31 @@ class Registry:
                 if key not in self._fetched and now - query.touched > self._ticket_ttl
             ]
         for query in stale:
+            query.record.end("expired")
             self.forget(query)
             query.cancel()
             query.close("expired")
+
+    def was_cancelled(self, handle: str) -> bool:
+        """Whether a query is gone because it was cancelled."""
+        record = self._gone.get(handle)
+        return record is not None and record.state == "cancelled"
+
+    def _missing(self, handle: str) -> ServerError:
+        """Why there is nothing behind a ticket."""
+        record = self._gone.get(handle)
+        match None if record is None else record.state:
+            case "finished":
+                return NoSuchThing("the result was fetched already: a ticket is good for one fetch")
+            case "cancelled":
+                assert record is not None
+                return Stopped(record.error or "the query was cancelled")
+            case "expired":
+                return NoSuchThing(
+                    f"the result has expired, as nobody fetched it for {self._ticket_ttl:g} s: run the statement again"
+                )
+            case "failed":
+                assert record is not None
+                return NoSuchThing(f"the query has failed, and its result is gone: {record.error}")
+            case _:
+                return NoSuchThing("the result is unknown, was fetched already or has expired")
