@@ -21,6 +21,7 @@ from covey_planner.errors import PlanError
 from covey_storage.catalog import Database
 from covey_storage.errors import StorageError
 from covey_storage.model_files import ModelFiles, fetch_embedded, resolve_model
+from covey_storage.places import check_temporary, check_writable
 
 from covey_server import long_lived
 from covey_server.config import NO_MODEL, ServerConfig, device_dollars, load_config
@@ -48,6 +49,9 @@ def serve(argv: Sequence[str]) -> int:
     begun = time.monotonic()
     try:
         config = load_config(argv)
+        check_temporary()
+        if config.ready_file:
+            check_writable(Path(config.ready_file).parent, "the setting ready_file")
         with Stops() as stops, ExitStack() as stack:
             files = None if config.model == NO_MODEL else resolve_model(config.model, _say)
             _say(_loaded(config, files))
@@ -236,7 +240,9 @@ def _write(path: Path, text: str) -> None:
         part.write_text(text + "\n", "utf-8")
         part.replace(path)
     except OSError as error:
-        raise StartupError(f"cannot write {path}: {error.strerror or error}") from None
+        raise StartupError(
+            f"cannot write the setting ready_file, {path}: {error.strerror or error}"
+        ) from None
 
 
 def _shown(host: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ import duckdb
 
 from covey_storage.data_files import data_tables, load, reason
 from covey_storage.errors import Locked, NotFound, StorageError
+from covey_storage.places import check_writable
 from covey_storage.temporary import TemporaryFolder
 
 
@@ -158,8 +160,13 @@ class _Source:
 def _connect(path: Path | None) -> duckdb.DuckDBPyConnection:
     if path is None:
         return duckdb.connect(":memory:")
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise NotFound(f"cannot open the database {path}: there is no folder {path.parent}")
+    check_writable(path.parent, f"the log of the database {path}")
+    if os.path.exists(path) and not os.access(path, os.W_OK):
+        raise StorageError(
+            f"cannot write to the database {path}: it is read-only, or belongs to another user"
+        )
     try:
         return duckdb.connect(str(path))
     except duckdb.Error as error:

@@ -48,7 +48,11 @@ def data_tables(sources: Sequence[Path]) -> dict[str, Path]:
     Files in a folder that are hidden or of no known kind are passed over. Raises NotFound, StorageError.
     """
     tables: dict[str, Path] = {}
-    for path in _files(sources):
+    try:
+        files = list(_files(sources))
+    except OSError as error:
+        raise StorageError(f"cannot read the data folder {error.filename}: {error.strerror}") from None
+    for path in files:
         name = re.sub(r"\W", "_", path.name[: -len(_suffix(path) or "")])
         name = f"_{name}" if name[:1].isdigit() else name
         if name.lower().startswith(_RESERVED):
@@ -66,7 +70,10 @@ def load(connection: duckdb.DuckDBPyConnection, name: str, path: Path) -> None:
     Raises StorageError where the file is not readable, or where a table or view of that name has another
     origin.
     """
-    status = path.stat()
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise StorageError(f"cannot read data file {path}: {error.strerror}") from None
     state = hashlib.sha256(f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}".encode()).hexdigest()[
         :16
     ]

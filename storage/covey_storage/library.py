@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from covey_storage.catalog import Database
 from covey_storage.data_files import quoted, reason
 from covey_storage.errors import Damaged, NotFound, StorageError
+from covey_storage.places import check_writable
 from covey_storage.temporary import TemporaryFolder
 from covey_storage.token_store import ROWS, Progress, TokenStore, extend
 from covey_storage.tokenizer import Tokenizer
@@ -45,6 +46,8 @@ class TokenLibrary:
         if root is None:
             self._temporary = TemporaryFolder("tokens")
             root = self._temporary.path
+        else:
+            check_writable(root, "the token columns of the database")
         self.root = root
         self.tokenizer = tokenizer
         self._database = database

@@ -93,7 +93,10 @@ def fetch_embedded(tell: Tell = _nothing) -> Path:
             part = _extract(_download(Path(work)), Path(work))
             part.replace(path)
     except OSError as error:
-        raise StorageError(f"cannot store the embedded model at {path}: {error.strerror or error}") from None
+        raise StorageError(
+            f"cannot store the embedded model at {path}: {error.strerror or error}; the variable COVEY_MODEL_DIR "
+            "names another folder for it"
+        ) from None
     return path
 
 

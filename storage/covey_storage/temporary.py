@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from covey_storage.errors import StorageError
+from covey_storage.places import check_temporary
 
 Kind = Literal["spill", "tokens"]
 
@@ -31,6 +32,7 @@ class TemporaryFolder:
     """
 
     def __init__(self, kind: Kind) -> None:
+        check_temporary()
         try:
             sweep()
             self.path, self._lock = _made(kind)

@@ -22,8 +22,8 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """A terminal on stderr, on which progress is shown early and often."""
+def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    """A terminal on stderr, in place of what captures it, on which progress is shown early and often."""
     found = Terminal()
     monkeypatch.setattr(sys, "stderr", found)
     monkeypatch.setattr(progress, "BEGIN_SECONDS", 0.0)

@@ -208,3 +208,13 @@ def test_a_server_says_at_once_what_it_loads_and_then_where_it_listens(folder: P
     files = ModelFiles(Path("/m/m.gguf"), "gguf", "m", "llama")
     said = cli._loaded(load_config(["--database", "shop.duckdb"]), files)
     assert said == "loading the model m from /m/m.gguf, the database shop.duckdb"
+
+
+def test_places_that_cannot_be_written_are_named_before_anything_is_loaded(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "file").write_text("")
+    said = refused(capsys, "--model", "none", "--ready-file", str(folder / "file" / "ready"))
+    assert f"cannot write the setting ready_file into {folder}/file: {folder}/file is no folder" in said
+    monkeypatch.setenv("TMPDIR", str(folder / "file"))
+    assert "temporary files (the variable TMPDIR)" in refused(capsys, "--model", "none")
