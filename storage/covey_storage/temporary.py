@@ -87,10 +87,15 @@ def _locked(path: Path) -> int | None:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        # Whoever held the lock may have removed the folder since it was opened here.
+        there = os.path.samestat(os.stat(path), os.fstat(handle))
+    except (BlockingIOError, FileNotFoundError):
         os.close(handle)
         return None
     except BaseException:
         os.close(handle)
         raise
+    if not there:
+        os.close(handle)
+        return None
     return handle
