@@ -78,6 +78,11 @@ class Connection(dbapi.Connection):
         with self.own_cursor(f"{self.tag}.figures") as cursor:
             return latest_run(cursor, self.tag)
 
+    def beside(self, tag: str) -> Connection:
+        """Another connection to the same server, with a session of its own, whose statements carry this tag."""
+        opened = adbc_driver_manager.AdbcConnection(self._db._db, **{**OWN_DIALECT, TAG_HEADER: tag})
+        return Connection(self._db, opened, tag=tag, autocommit=True)  # type: ignore[arg-type]
+
     def substrait(self, sql: str) -> bytes:
         """The Substrait plan of a query, which runs by `cursor.execute(plan)` here or wherever its tables are.
 

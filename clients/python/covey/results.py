@@ -10,6 +10,7 @@ import pyarrow
 
 from covey.connection import Connection, Cursor
 from covey.output import Format, Rows, make_console, print_table, write_arrow, write_csv, write_json
+from covey.progress import Progress
 
 EXPLAINED = ["explain_key", "explain_value"]  # the columns of EXPLAIN: one text of many lines
 PLAN = pyarrow.schema([("plan", pyarrow.string())])
@@ -22,9 +23,9 @@ def print_result(connection: Connection, statement: str, form: Format = "table",
 
     The figures go to stdout under a table and to stderr beside data, so that data can be piped.
     """
-    with connection.cursor() as cursor:
+    with Progress(connection) as progress, connection.cursor() as cursor:
         cursor.execute(statement)
-        rows = arriving(cursor)
+        rows = progress.until(arriving(cursor), first=form != "table")
         match form:
             case "table" if rows.schema.names == EXPLAINED or is_plan(statement, rows.schema):
                 print("\n".join(str(row[-1]) for row in rows))
