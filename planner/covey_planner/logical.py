@@ -111,18 +111,23 @@ class Source:
     """What a block reads: members joined by inner joins, then attached joins in order.
 
     insertable: whether an answer table may be joined in; not where COLUMNS(…) or a comma before a FULL JOIN
-    forbids it.
+    forbids it. around: of members in a subquery, by relation, those of the SELECTs around that they read.
     """
 
     items: tuple[Item, ...]
     attached: tuple[Attached, ...] = ()
     insertable: bool = True
+    around: tuple[tuple[str, frozenset[str]], ...] = ()
 
     @property
     def relations(self) -> frozenset[str]:
         """All relations in the source."""
         own = (item.relations for item in self.items)
         return frozenset().union(*own, (join.relation for join in self.attached))
+
+    def needs(self, relations: frozenset[str]) -> frozenset[str]:
+        """What some of its relations read of the SELECTs around."""
+        return frozenset().union(*(read for relation, read in self.around if relation in relations))
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,12 @@ from covey_planner.explaining.trace import Trace
 from covey_planner.language import foreign
 from covey_planner.language.comparisons import ask_comparisons
 from covey_planner.language.constants import select_in_values
+from covey_planner.language.correlated import put_ctes_in_place
 from covey_planner.language.explained import Explain
 from covey_planner.language.flatten import flatten
 from covey_planner.language.fragile import check_joins
+from covey_planner.language.lambdas import lists_to_rows
+from covey_planner.language.laterals import ask_in_laterals
 from covey_planner.language.multi import ask_each_label
 from covey_planner.language.outputs import forget_positions, name_outputs
 from covey_planner.language.parameter_types import infer_types, typed_nulls
@@ -150,11 +153,13 @@ def _plan(
 
 def _rewritten(statement: Statement, catalog: Catalog, options: PlanOptions) -> Statement:
     """The statement in fewer forms, each of which says the same; its tree is changed."""
-    statement = ask_each_label(statement)
+    statement = ask_each_label(lists_to_rows(statement))
     if options.optimize:
         statement = ask_comparisons(statement, options.dialect)
     select_in_values(statement)
     check_joins(statement.tree)
+    put_ctes_in_place(statement.tree)
+    ask_in_laterals(statement.tree)
     if options.optimize:
         flatten(statement.tree, catalog.columns())
         semi_joins_to_exists(statement.tree)

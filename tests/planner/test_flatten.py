@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import pytest
+from covey_planner.language.correlated import put_ctes_in_place
 from covey_planner.language.flatten import flatten
+from covey_planner.language.lambdas import lists_to_rows
+from covey_planner.language.laterals import ask_in_laterals
 from covey_planner.language.parse import parse, scan
 from covey_planner.language.render import render
-from covey_planner.language.unions import exists_of_each_branch
+from covey_planner.language.unions import exists_of_each_branch, in_each_branch
+from covey_storage.catalog import Database
 
 ASK = "AI_FILTER('a?', body)"
 
@@ -116,3 +121,64 @@ def test_what_stays(sql: str) -> None:
     assert scanned is not None
     plain = re.sub(r"__COVEY_CALL_\d+B\(", "AI_FILTER(", render(parse(scanned, ()).tree))
     assert changed(sql) == plain
+
+
+def rewritten(sql: str) -> str:
+    scanned = scan(sql)
+    assert scanned is not None
+    tree = lists_to_rows(parse(scanned, ())).tree
+    put_ctes_in_place(tree)
+    ask_in_laterals(tree)
+    with contextlib.closing(Database.open(None)) as database:
+        database.cursor().execute(
+            "CREATE TABLE t (id INTEGER, body VARCHAR); CREATE TABLE o (k INTEGER, n BIGINT)"
+        )
+        in_each_branch(tree, database)
+    return re.sub(r"__COVEY_CALL_\d+B\(", "AI_FILTER(", render(tree))
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        (
+            "SELECT list_filter(xs, lambda x: AI_FILTER('a?', x)) FROM t",
+            "SELECT CASE WHEN NOT xs IS NULL THEN COALESCE((SELECT ARRAY_AGG(__covey_u0.x ORDER BY "
+            "__covey_u0.__covey_i) FROM UNNEST(xs) WITH ORDINALITY AS __covey_u0(x, __covey_i) "
+            "WHERE AI_FILTER('a?', __covey_u0.x)), []) END FROM t",
+        ),
+        (
+            "SELECT list_filter(xs, lambda x: x > 'a') FROM t WHERE AI_FILTER('a?', body)",
+            "SELECT LIST_FILTER(xs, LAMBDA x : x > 'a') FROM t WHERE AI_FILTER('a?', body)",
+        ),
+        (
+            f"SELECT id FROM o WHERE k IN (SELECT id FROM t WHERE {ASK} UNION SELECT k FROM o)",
+            f"SELECT id FROM o WHERE (k IN (SELECT id FROM t WHERE {ASK}) OR k IN (SELECT k FROM o))",
+        ),
+        (
+            f"SELECT id FROM o WHERE NOT k IN (SELECT id FROM t WHERE id = n AND {ASK} UNION SELECT k FROM o)",
+            f"SELECT id FROM o WHERE NOT (k IN (SELECT id FROM t WHERE id = n AND {ASK}) OR k IN (SELECT k FROM o))",
+        ),
+        # Other types compare otherwise; a value that asks, or changes, stays one.
+        *(
+            (sql, sql)
+            for sql in (
+                f"SELECT id FROM o WHERE k IN (SELECT id FROM t WHERE {ASK} UNION SELECT n FROM o)",
+                f"SELECT id FROM o WHERE n IN (SELECT id FROM t WHERE id = n AND {ASK} UNION SELECT n FROM o)",
+                f"SELECT id FROM o WHERE RANDOM() IN (SELECT id FROM t WHERE {ASK} UNION SELECT k FROM o)",
+                f"SELECT id FROM o WHERE k IN (SELECT id FROM t WHERE {ASK} UNION SELECT k FROM o LIMIT 1)",
+                f"SELECT id FROM o WHERE k IN (SELECT id FROM t WHERE {ASK} EXCEPT SELECT k FROM o)",
+            )
+        ),
+        (
+            f"SELECT id FROM o WHERE EXISTS (WITH s AS (SELECT * FROM t WHERE {ASK}) SELECT 1 FROM s WHERE s.id = k)",
+            f"SELECT id FROM o WHERE EXISTS(SELECT 1 FROM (SELECT * FROM t WHERE {ASK}) AS s WHERE s.id = k)",
+        ),
+        (
+            f"SELECT o.k FROM o LEFT JOIN LATERAL (SELECT body FROM t WHERE id = o.k) AS s ON {ASK}",
+            f"SELECT o.k FROM o LEFT JOIN LATERAL (SELECT * FROM (SELECT body FROM t WHERE id = o.k) AS s WHERE {ASK})"
+            ' AS "s" ON TRUE',
+        ),
+    ],
+)
+def test_what_is_put_where_it_can_be_asked(sql: str, expected: str) -> None:
+    assert rewritten(sql) == expected

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from covey_planner.binding.around import Around, before
 from covey_planner.binding.clauses import VALUE_CLAUSES, clause_parts, own_nodes
 from covey_planner.binding.ctes import stands_alone
 from covey_planner.binding.scope import Catalog, Columns, Scope, position_of
@@ -30,7 +31,7 @@ def bind(statement: Statement, catalog: Catalog) -> Logical:
     binder = Binder(statement, catalog)
     blocks = binder.query(statement.tree, Place(None, ()))
     for number, site in enumerate(binder.scan.sites):
-        if number not in binder.bound:
+        if number not in binder.bound and not site.repeated:
             raise place_refused(statement.scan.tokens, site.function, site.position, site.start)
     return Logical(tuple(blocks))
 
@@ -72,7 +73,8 @@ class Binder:
             for cte in with_.expressions:
                 recursive = self.holds(cte) and with_.args.get("recursive") and _reads_itself(cte)
                 body = self._first_part(cte) if recursive else cte.this
-                blocks += self.query(body, Place(None, place.ctes))
+                self._check_cte(cte, place)
+                blocks += self.query(body, place)
                 place = Place(place.parent, (*place.ctes, cte))
         match node:
             case exp.SetOperation():
@@ -101,6 +103,17 @@ class Binder:
             "answers: ask before, WITH RECURSIVE answers AS (SELECT …, AI_FILTER(…) AS answer FROM …), and join them",
             self._position_of_call(body),
         )
+
+    def _check_cte(self, cte: exp.CTE, place: Place) -> None:
+        """Refuse a CTE in a subquery that reads the query around, as domain queries begin with it."""
+        if place.parent is not None and not stands_alone(
+            self.catalog, place.ctes, exp.Subquery(this=cte.this.copy())
+        ):
+            raise Unsupported(
+                f"the CTE {cte.alias} reads the query around, which is not supported with AI calls: write it as a"
+                " derived table where it is read",
+                position_of(cte.this),
+            )
 
     def _position_of_call(self, node: exp.Expr) -> Position | None:
         numbers = sites_of(node)
@@ -142,8 +155,16 @@ class Binder:
             table
             for table in queries
             if isinstance(table.this, exp.Query)
-            and (isinstance(table, exp.Lateral) or not stands_alone(self.catalog, place.ctes, table))
+            and (isinstance(table, exp.Lateral) or not self._stands_alone(table, place))
         ]
+
+    def _stands_alone(self, table: exp.Expr, place: Place) -> bool:
+        """Whether a derived table can be read without other members of its FROM, and means the same then."""
+        if place.parent is None or stands_alone(self.catalog, place.ctes, table):
+            return stands_alone(self.catalog, place.ctes, table)
+        select = table.parent_select
+        around = Around(self.catalog, self._stored, place.ctes, place.parent)
+        return isinstance(select, exp.Select) and around.reads_none_of(table, before(select, table))
 
     def _inputs(self, select: exp.Select, place: Place, late: Sequence[exp.Expr]) -> list[Block]:
         """The blocks in FROM, but for those that read other members of it."""
@@ -155,12 +176,12 @@ class Binder:
             if table is None or not self.holds(table) or any(other is table for other in late):
                 continue
             if isinstance(table, exp.Values):
-                blocks += self.query(table, Place(None, place.ctes))
+                blocks += self.query(table, place)
                 continue
             if not isinstance(table, exp.Subquery) or isinstance(table.this, exp.Table):
                 raise Unsupported(f"an AI call in {_said(table)}", self._position_of_call(table))
             self._only_in(table, ("this", "with_"), "a derived table")
-            blocks += self.query(table.this, Place(None, place.ctes))
+            blocks += self.query(table.this, place)
         return blocks
 
     def _expand_aliases(self, select: exp.Select, scope: Scope) -> None:

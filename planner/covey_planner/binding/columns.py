@@ -17,6 +17,13 @@ def qualify(expr: exp.Expr, scope: Scope) -> frozenset[str]:
     return frozenset(found)
 
 
+def names_read(member: exp.Expr, scope: Scope) -> frozenset[str]:
+    """Keys of the relations of a scope, and of those around it, that a member of FROM may read, by the names alone."""
+    found: set[str] = set()
+    _Nested(scope, found).query(member)
+    return frozenset(found)
+
+
 def _visit(node: exp.Expr, scope: Scope, hidden: frozenset[str], found: set[str]) -> None:
     """hidden: names of lambda parameters."""
     if isinstance(node, exp.Column):
@@ -68,7 +75,8 @@ class _Nested:
     def query(self, query: exp.Expr) -> None:
         own: set[str] = set()
         for table in query.find_all(exp.Table, exp.Subquery, exp.Unnest, exp.Lateral, exp.Values, exp.CTE):
-            own.add(table.alias_or_name.lower())
+            if table is not query:
+                own.add(table.alias_or_name.lower())
         for column in query.find_all(exp.Column):
             if own.isdisjoint(qualifiers(column)):
                 self._look_up(column)

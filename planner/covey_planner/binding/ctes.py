@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from covey_planner.binding.scope import Catalog, is_readable
+from covey_planner.binding.scope import Catalog, Scope, is_readable, seen_from
 from covey_planner.language.parse import site_null, site_number
 from covey_planner.language.render import render
 
@@ -32,7 +32,9 @@ def with_clause(ctes: Sequence[exp.CTE], rewrite: Callable[[exp.Expr], exp.Expr]
     return f"WITH {'RECURSIVE ' if recursive else ''}{', '.join(kept)} " if kept else ""
 
 
-def stands_alone(catalog: Catalog, ctes: Sequence[exp.CTE], table: exp.Expr) -> bool:
-    """Whether a member of FROM can be read without others."""
-    body = f"SELECT * FROM {render(without_calls(table), copy=False)}"
+def stands_alone(
+    catalog: Catalog, ctes: Sequence[exp.CTE], table: exp.Expr, around: Scope | None = None
+) -> bool:
+    """Whether a member of FROM can be read without others. around: the scope of the query around, if that may help."""
+    body = seen_from(around, f"SELECT * FROM {render(without_calls(table), copy=False)}")
     return is_readable(catalog, with_clause(ctes, without_calls, body) + body)

@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from covey_planner.binding.ctes import with_clause, without_calls
-from covey_planner.binding.scope import Catalog, Columns, Relation, Scope, describe, is_readable, position_of
+from covey_planner.binding.scope import (
+    Catalog,
+    Columns,
+    Relation,
+    Scope,
+    describe,
+    is_readable,
+    position_of,
+    seen_from,
+)
 from covey_planner.binding.volatile import shown, volatile
 from covey_planner.errors import BindError, Unsupported
 from covey_planner.language.parse import quote
@@ -86,14 +95,12 @@ class Members:
         return Relation(name, f"{name}@{depth}" if depth else name, identifier, table, load)
 
     def _describe(self, before: list[str], text: str, shown: str) -> Columns:
-        """Columns of a member that is no stored table: alone, or behind the members it may refer to."""
-        alone = self._with_ctes(f"SELECT * FROM {text}")
-        if not before or is_readable(self._catalog, alone):
-            found = describe(self._catalog, alone)
-        else:
-            found = describe(
-                self._catalog, self._with_ctes(f"SELECT {shown} FROM {' CROSS JOIN '.join([*before, text])}")
-            )
+        """Columns of a member that is no stored table: alone, or behind the members and queries it may refer to."""
+        query = f"SELECT * FROM {text}"
+        if (before or self._parent is not None) and not is_readable(self._catalog, self._with_ctes(query)):
+            query = f"SELECT {shown} FROM {' CROSS JOIN '.join([*before, text])}"
+            query = seen_from(self._parent, query)
+        found = describe(self._catalog, self._with_ctes(query))
         return {name.lower(): (name, kind) for name, kind in found}
 
     def _with_ctes(self, body: str) -> str:

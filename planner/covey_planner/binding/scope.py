@@ -79,7 +79,11 @@ class Relation:
 class Scope:
     """The relations of one SELECT, inside those of the SELECT around it."""
 
-    def __init__(self, relations: Sequence[Relation], parent: Scope | None, select: exp.Select) -> None:
+    def __init__(
+        self, relations: Sequence[Relation], parent: Scope | None, select: exp.Select, text: str = ""
+    ) -> None:
+        """text: the relations as SQL, without AI calls."""
+        self.text = text
         self.relations: dict[str, Relation] = {relation.name: relation for relation in relations}
         self.parent = parent
         self.select = select
@@ -144,6 +148,16 @@ class Scope:
             known = ", ".join(sorted(relation.name for relation in relations)) or "no table"
             return BindError(f"no table {column.table!r} in FROM (there is {known})", position_of(column))
         return BindError(f"no column {column.name!r}{_near(column.name, relations)}", position_of(column))
+
+
+def seen_from(scope: Scope | None, query: str) -> str:
+    """An AI-free query that reads the relations of a scope and of those around it, as one that stands alone."""
+    while scope is not None:
+        if scope.text:
+            lateral = f"CROSS JOIN LATERAL ({query}) AS __covey_q"
+            query = f"SELECT __covey_q.* FROM {scope.text} {lateral}"
+        scope = scope.parent
+    return query
 
 
 def position_of(node: exp.Expr) -> Position | None:

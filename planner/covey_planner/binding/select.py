@@ -15,7 +15,7 @@ from covey_planner.binding.ctes import with_clause, without_calls
 from covey_planner.binding.deciding import probe_of
 from covey_planner.binding.groups import Grouping
 from covey_planner.binding.guards import surroundings
-from covey_planner.binding.scope import Scope, describe
+from covey_planner.binding.scope import Scope, describe, is_readable, seen_from
 from covey_planner.binding.sources import FromClause, Lateral
 from covey_planner.call import Call
 from covey_planner.errors import BindError
@@ -24,6 +24,8 @@ from covey_planner.language.multi import is_list, is_object
 from covey_planner.language.parse import site_number, sites_of
 from covey_planner.language.render import render
 from covey_planner.logical import (
+    BLOCK,
+    JOIN,
     All,
     Any,
     Ask,
@@ -84,11 +86,12 @@ class SelectBinder:
                 calls += found
                 nested += blocks
         values = sorted((self._value(node) for node in calls), key=lambda value: value.call.site)
-        if self._place.parent is None:
-            self._check_groups(values)
+        self._check_groups(values)
         asked = [self._lateral(lateral) for lateral in self._clause.laterals]
         asked += [self._seeing(join.scope)._joined(join) for join in self._clause.asking]
         joins = tuple(sorted(asked, key=lambda join: join.position))
+        for attached in self._clause.source.attached:
+            _mark_blocks(self._select.args["joins"][attached.position].args.get("on"), attached.on)
         probe = probe_of(self._select, self._scope)
         block = Block(
             number, self._select, self._place.ctes, plan, tuple(values), tuple(nested), joins, probe
@@ -197,7 +200,7 @@ class SelectBinder:
         """Ask DuckDB whether the arguments of calls on groups are defined for a group."""
         for call in [value.call for value in values if value.grouped]:
             columns = [argument.sql for argument in call.arguments]
-            text = grouped_query(Rewrites(), self._select, columns, ())
+            text = seen_from(self._place.parent, grouped_query(Rewrites(), self._select, columns, ()))
             try:
                 describe(self._binder.catalog, with_clause(self._place.ctes, without_calls, text) + text)
             except BindError as error:
@@ -211,8 +214,11 @@ class SelectBinder:
             r in self._clause.source.relations for r in qualify(expr.copy(), self._scope)
         ):
             return "VARCHAR"
-        body = with_clause(self._place.ctes, without_calls, body) + body
-        return describe(self._binder.catalog, body)[0][1]
+        catalog, ctes = self._binder.catalog, self._place.ctes
+        if scope is not None and not is_readable(catalog, with_clause(ctes, without_calls, body) + body):
+            body = seen_from(scope, body)
+        body = with_clause(ctes, without_calls, body) + body
+        return describe(catalog, body)[0][1]
 
     def _value(self, node: exp.Expr) -> Value:
         grouped = self._grouping.aggregates and not self._grouping.before_grouping(node)
@@ -238,3 +244,14 @@ class SelectBinder:
             except BindError:  # a name of the SELECT list, which domain queries do not know
                 continue
         return tuple(guards)
+
+
+def _mark_blocks(bound: exp.Expr | None, copy: exp.Expr) -> None:
+    """Let the copy of an ON, made before it was bound, know the blocks in it."""
+    if bound is None:
+        return
+    kinds = exp.Select, exp.Join
+    for node, same in zip(bound.find_all(*kinds), copy.find_all(*kinds), strict=False):
+        for key in (BLOCK, JOIN):
+            if node.meta_get(key) is not None:
+                same.meta[key] = node.meta_get(key)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from covey_planner.binding.around import Around, before, check_visible
 from covey_planner.binding.asking_joins import Asking, Written, asking, check_columns, holds_call, reducible
 from covey_planner.binding.columns import qualifiers, qualify
 from covey_planner.binding.ctes import stands_alone
@@ -86,6 +87,8 @@ class FromBinder:
         self._ctes = ctes
         self._parent = parent
         self._members = Members(catalog, stored, ctes, parent)
+        self._around = Around(catalog, stored, ctes, parent)
+        self._read: list[tuple[exp.Expr, frozenset[str], frozenset[str]]] = []
         self._items: list[Item] = []
         self._attached: list[tuple[Relation, exp.Join, exp.Expr, int]] = []
         self._conditions: list[tuple[exp.Expr, int]] = []
@@ -105,12 +108,15 @@ class FromBinder:
         scopes: list[Scope] = []
         for position, join in enumerate(joins):
             self._join(join, position)
-            scopes.append(Scope(self._members.relations, self._parent, select))
+            scopes.append(Scope(self._members.relations, self._parent, select, self.text))
             scopes[-1].merged = dict(self._merged)
-        scope = Scope(self._members.relations, self._parent, select)
+        scope = Scope(self._members.relations, self._parent, select, self.text)
         scope.merged = self._merged
         attached = tuple(self._attach(scopes[entry[-1]], *entry) for entry in self._attached)
-        source = Source(tuple(self._items), attached, _insertable(select, joins))
+        for member, _, read in self._read:
+            check_visible(read, self._members.relations, member)
+        around = tuple((key, read) for _, keys, read in self._read for key in sorted(keys))
+        source = Source(tuple(self._items), attached, _insertable(select, joins), around)
         conditions = [(condition, scopes[at]) for condition, at in self._conditions]
         laterals = [
             Lateral(table, before, at, left, reducible(self._written[at], self._written[at + 1 :]))
@@ -120,7 +126,7 @@ class FromBinder:
 
     def _join(self, join: exp.Join, position: int) -> None:
         side, kind, method = (str(join.args.get(key) or "").upper() for key in ("side", "kind", "method"))
-        left = list(self._members.relations)
+        left, text = list(self._members.relations), self.text
         keys = self._member(join.this)
         lateral = isinstance(join.this, exp.Lateral | exp.Unnest) or (
             isinstance(join.this, exp.Table) and join.this.find(exp.Column) is not None
@@ -142,6 +148,8 @@ class FromBinder:
             _check_group(on, left[: self._group[1]])
         if on is not None and (whole or kind != "INNER"):
             check_steady(on)
+        if on is not None and whole:
+            self._check_own(join, on)
         if method in {"ASOF", "POSITIONAL"} or lateral:
             self._check_no_call(
                 join, "a lateral" if lateral else f"{'an' if method == 'ASOF' else 'a'} {method}"
@@ -155,8 +163,9 @@ class FromBinder:
             if id(join.this) in self._late:
                 select, item = join.parent, self._items[-1]
                 assert isinstance(select, exp.Select)
-                before = replace(item, relations=self._written[-1].left, joins=item.joins[:-1])
-                self._laterals.append((join.this, Scope(left, self._parent, select), position, before))
+                others = replace(item, relations=self._written[-1].left, joins=item.joins[:-1])
+                scope = Scope(left, self._parent, select, text)
+                self._laterals.append((join.this, scope, position, others))
         elif kind != "INNER":
             self._attached.append(
                 (self._members.relations[-1], _with_on(join, equalities), join.this, position)
@@ -167,6 +176,19 @@ class FromBinder:
                 (part, position) for part in [*([on] if on is not None else []), *equalities]
             ]
 
+    def _check_own(self, join: exp.Join, on: exp.Expr) -> None:
+        """Refuse an ON in a member of several relations that reads the query around: nothing but a query may there."""
+        select = join.parent
+        if self._parent is None or not isinstance(select, exp.Select):
+            return
+        own = {relation.key for relation in self._members.relations}
+        if not qualify(on.copy(), Scope(self._members.relations, self._parent, select)) <= own:
+            raise Unsupported(
+                "an ON beside a RIGHT or FULL join, or of a lateral one, that reads the query around is not supported"
+                " with AI calls: write that in WHERE, or in a derived table",
+                position_of(on),
+            )
+
     def _reads(self, table: exp.Expr, left: list[Relation]) -> bool:
         """Whether a derived table reads members of FROM before it."""
         if not isinstance(table, exp.Subquery) or isinstance(table.this, exp.Table):
@@ -175,7 +197,12 @@ class FromBinder:
         read = [qualifiers(column) for column in table.find_all(exp.Column)]
         if all(read):
             named &= frozenset[str]().union(*read)
-        return bool(named) and not stands_alone(self._catalog, self._ctes, table)
+        if not named or stands_alone(self._catalog, self._ctes, table):
+            return False
+        select = table.parent_select
+        return not (
+            isinstance(select, exp.Select) and self._around.reads_none_of(table, before(select, table))
+        )
 
     def _turns(self, left: list[Relation], keys: frozenset[str], on: exp.Expr | None) -> bool:
         """Whether a RIGHT join is one relation, and nothing else yet, joined to another one by an AI call."""
@@ -252,7 +279,11 @@ class FromBinder:
                 self._check_no_call(join, "a parenthesized")
                 keys |= self._member(join.this)
             return keys
-        return frozenset({self._members.add(node).key})
+        keys = frozenset({self._members.add(node).key})
+        read = self._around.read_by(node)
+        if read:
+            self._read.append((node, keys, read))
+        return keys
 
 
 def _column(relation: Relation, name: str) -> exp.Column:

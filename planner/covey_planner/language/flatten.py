@@ -26,10 +26,11 @@ def flatten(tree: exp.Query, stored: Mapping[str, Mapping[str, str]]) -> None:
     stored: the columns of stored tables, by which it is known what `*` shows.
     """
     columns = {name.lower(): list(map(str.lower, own)) for name, own in stored.items()}
+    columns = {name: own for name, own in columns.items() if name not in _cte_names(tree)}
     for table in list(tree.find_all(exp.Subquery)):
         _forget_names(table, columns)
     for select in reversed(list(tree.find_all(exp.Select, bfs=True))):
-        _flatten_members(select)
+        _flatten_members(select, columns)
     for cte in _read_once(tree):
         _put_in_place(tree, cte)
 
@@ -69,11 +70,40 @@ def _used(node: exp.Expr) -> set[str]:
     return {name for name, value in node.args.items() if value}
 
 
-def _flatten_members(select: exp.Select) -> None:
+def _cte_names(tree: exp.Query) -> set[str]:
+    return {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+
+
+def _flatten_members(select: exp.Select, stored: Mapping[str, Sequence[str]]) -> None:
     for member in _members(select):
         table = member.this
-        if isinstance(table, exp.Subquery) and _shows_rows_of_a_table(table.this) and _fits(select, table):
+        if (
+            isinstance(table, exp.Subquery)
+            and _shows_rows_of_a_table(table.this, around=True)
+            and _sees_alike(select, table, stored)
+            and _fits(select, table)
+        ):
             _flatten(select, member, table)
+
+
+def _sees_alike(select: exp.Select, table: exp.Subquery, stored: Mapping[str, Sequence[str]]) -> bool:
+    """Whether the names of others that a derived table's WHERE reads mean the same in that of the SELECT around it."""
+    inner = table.this.args["from_"].this
+    own = stored.get(inner.name.lower())
+    there = {member.this.alias_or_name.lower() for member in _all_members(select)}
+    nested = select.parent_select is not None
+    for column in table.this.args["where"].find_all(exp.Column):
+        if column.table:
+            if column.table.lower() != inner.alias_or_name.lower() and column.table.lower() in there:
+                return False
+        elif nested if own is None else column.name.lower() not in own:
+            return False
+    return True
+
+
+def _all_members(select: exp.Select) -> list[exp.Expr]:
+    clause = select.args.get("from_")
+    return [*([clause] if clause is not None else []), *(select.args.get("joins") or [])]
 
 
 def _members(select: exp.Select) -> Iterator[exp.Expr]:
@@ -97,8 +127,11 @@ def _turns(join: exp.Join) -> bool:
     return side in ("RIGHT", "FULL") or method != ""
 
 
-def _shows_rows_of_a_table(query: exp.Expr) -> bool:
-    """Whether a query shows columns of one table as they are, of rows that it asks for."""
+def _shows_rows_of_a_table(query: exp.Expr, around: bool = False) -> bool:
+    """Whether a query shows columns of one table as they are, of rows that it asks for.
+
+    around: its WHERE may read other tables, which are around it.
+    """
     if not isinstance(query, exp.Select) or _used(query) != _CLAUSES:
         return False
     table, where = query.args["from_"].this, query.args["where"]
@@ -113,11 +146,13 @@ def _shows_rows_of_a_table(query: exp.Expr) -> bool:
     if where.find(exp.Query, exp.Window, exp.Lambda) is not None or volatile(where) is not None:
         return False
     names = {"", table.alias_or_name.lower()}
-    if any(
-        column.table.lower() not in names or len(column.parts) > 2 for column in where.find_all(exp.Column)
-    ):
+    columns = list(where.find_all(exp.Column))
+    if any(len(column.parts) > 2 or not (around or column.table.lower() in names) for column in columns):
         return False
-    return _is_star(query) or all(isinstance(item, exp.Column) for item in query.expressions)
+    shown = [item for item in query.expressions if isinstance(item, exp.Column)]
+    return _is_star(query) or (
+        len(shown) == len(query.expressions) and all(item.table.lower() in names for item in shown)
+    )
 
 
 def _is_star(query: exp.Expr) -> bool:
@@ -167,9 +202,11 @@ def _flatten(select: exp.Select, member: exp.Expr, table: exp.Subquery) -> None:
     query, alias = table.this, table.args.get("alias")
     inner, asked = query.args["from_"].this, query.args["where"].this
     if alias is not None:
+        own = {"", inner.alias_or_name.lower()}
         inner.set("alias", alias)
         for column in asked.find_all(exp.Column):
-            column.set("table", alias.this.copy())
+            if column.table.lower() in own:
+                column.set("table", alias.this.copy())
     member.set("this", inner)
     where = select.args.get("where")
     parts = [exp.Paren(this=asked)] if where is None else [exp.Paren(this=asked), exp.Paren(this=where.this)]

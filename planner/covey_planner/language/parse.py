@@ -37,6 +37,7 @@ class Site:
     """An AI call as written: its number in the text, its function, the type of its answer, and where it stands.
 
     above, accepted: where it stands in the tree for a comparison of its answer, the bound or the labels of that.
+    repeated: another site in the tree stands for it.
     """
 
     number: int
@@ -47,6 +48,7 @@ class Site:
     position: Position
     above: Above | None = None
     accepted: tuple[str, ...] | None = None
+    repeated: bool = False
 
     @property
     def is_comparison(self) -> bool:

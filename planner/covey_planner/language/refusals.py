@@ -84,3 +84,19 @@ def in_lambda(call: str) -> str:
         f"{call} inside a lambda is not supported: ask about the list's values as rows, "
         f"FROM t, UNNEST(t.list) AS u(value) WHERE {call}('…', u.value)"
     )
+
+
+def in_reduction(call: str) -> str:
+    """What is said about a call whose question depends on its own answers."""
+    return (
+        f"{call} in the lambda of list_reduce is not supported, as what it asks depends on its own answers: ask about"
+        " each value before, list_transform(list, lambda x: …), and reduce the answers"
+    )
+
+
+def on_list(what: str) -> str:
+    """What is said about a list that rows cannot be read from."""
+    return (
+        f"a list of {what}, in whose lambda an AI call stands, is not supported: compute the list in a derived table,"
+        " FROM (SELECT …, … AS list FROM …)"
+    )

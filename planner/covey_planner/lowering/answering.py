@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -10,12 +11,11 @@ from sqlglot import exp
 from covey_planner.binding.volatile import volatile
 from covey_planner.call import Argument, Call
 from covey_planner.cost.unanswered import OPEN
-from covey_planner.errors import Unsupported
 from covey_planner.language.parse import sites_of
 from covey_planner.logical import Value, filters, is_cheap, relations_of
 from covey_planner.lowering.asked import join_of, same_calls
 from covey_planner.lowering.decision import Decision
-from covey_planner.lowering.domains import Link, values
+from covey_planner.lowering.domains import VALUE, Link, Member, Rows, values
 from covey_planner.lowering.ending import Ending
 from covey_planner.lowering.frame import Frame
 from covey_planner.lowering.ranked import First, Stage, stages
@@ -25,6 +25,8 @@ from covey_planner.rules.share_documents import same_documents
 
 if TYPE_CHECKING:
     from covey_planner.lowering.lower import Lowering
+
+_GROUPS = "__covey_q"
 
 _MUST = {
     "be true": "({}) IS TRUE",
@@ -138,16 +140,16 @@ class Values:
         """A question about groups: its domain is the SELECT itself, up to HAVING."""
         own = frame.source.relations
         conditions = filters(frame.block.plan)[1]
-        if not (call.relations <= own and all(relations_of(condition) <= own for condition in conditions)):
-            raise Unsupported(
-                "an AI call on groups in a correlated subquery is not supported yet", call.position
-            )
         having = [guard.sql for guard in guards]
+        alone = call.relations <= own and all(relations_of(condition) <= own for condition in conditions)
+        outer = None if alone and not frame.source.around else frame.outer
 
         def query(columns: Sequence[str]) -> str:
-            return grouped_query(self._lowering.rewrites, frame.block.select, columns, having)
+            text = grouped_query(self._lowering.rewrites, frame.block.select, columns, having)
+            return text if outer is None else _for_each_row(outer, text, len(columns))
 
-        return self._lowering.steps.grouped(query, frame.rows.with_, call, self._before_answers(frame))
+        given = self._before_answers(frame) if outer is None else None
+        return self._lowering.steps.grouped(query, frame.rows.with_, call, given)
 
     def _before_answers(self, frame: Frame) -> Callable[[Sequence[Argument]], Given] | None:
         """The groups before anything is answered, for estimates."""
@@ -176,3 +178,11 @@ class Values:
             for guard in shared
             if not self._lowering.open(guard.expr) and volatile(guard.expr) is None
         ]
+
+
+def _for_each_row(outer: Rows, query: str, count: int) -> str:
+    """A query of groups for each row of the SELECTs around; the last `count` columns of it."""
+    name = frozenset({_GROUPS})
+    groups = Member(f"LATERAL ({query}) AS {_GROUPS}", name, name, needs=outer.relations)
+    rows = replace(outer.known(), members=[*outer.members, groups])
+    return rows.select([f"{_GROUPS}.{VALUE}{n}" for n in range(count)], outer.relations | {_GROUPS})

@@ -20,13 +20,16 @@ VALUE = "__covey_x"
 
 @dataclass(frozen=True)
 class Member:
-    """A member of FROM as SQL. free: without AI calls, "" for an answer table; odds: what that leaves out."""
+    """A member of FROM as SQL. free: without AI calls, "" for an answer table; odds: what that leaves out; needs: the
+    relations of SELECTs around that it reads.
+    """
 
     sql: str
     relations: frozenset[str]
     names: frozenset[str]
     free: str = ""
     odds: tuple[Odds, ...] = ()
+    needs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class Rows:
         joins = [extra.needs | ({extra.relation} if extra.relation else set()) for extra in self.extras]
         filters = [extra.needs for extra in self.extras if extra.relation is None]
         sets = [
-            *(member.relations for member in self.members),
+            *(member.relations | member.needs for member in self.members),
             *(link.relations for link in self.links),
             *filters,
         ]
@@ -141,26 +144,44 @@ class Rows:
     def select(self, columns: Sequence[str], component: frozenset[str]) -> str:
         """`SELECT columns FROM … WHERE …` over a component; predicates without a relation always hold."""
         text = f"SELECT {', '.join(columns)}"
-        members = [member.sql for member in self.members if member.relations & component]
+        members = [member for member in self.members if member.relations & component]
         links = [link for link in self.links if link.relations <= component]
         where = [link.sql for link in links if not link.window]
         if members:
-            text += " FROM " + " CROSS JOIN ".join(members)
-            for extra in self.extras:
-                wanted = (
-                    extra.relation in component if extra.relation is not None else extra.needs <= component
-                )
-                if wanted and extra.needs <= component:
-                    if extra.relation is None:
-                        where.append(extra.sql)
-                    else:
-                        text += f" {extra.sql}"
+            joined, reduced = self._joined(component)
+            text += f" FROM {joined}"
+            where += reduced
             if not self.is_free:
                 where += self._others(component)
         if where:
             text += " WHERE " + " AND ".join(f"({predicate})" for predicate in where)
         windows = [link.sql for link in links if link.window]
         return f"{text} QUALIFY {' AND '.join(windows)}" if windows else text
+
+    def _joined(self, component: frozenset[str]) -> tuple[str, list[str]]:
+        """The members of a component with what is joined to them, each after what it reads; and predicates that stand
+        for SEMI and ANTI joins.
+        """
+        waiting: list[Member | Extra] = [member for member in self.members if member.relations & component]
+        waiting += [
+            extra
+            for extra in self.extras
+            if extra.needs <= component and extra.relation in {None, *component}
+        ]
+        there: set[str] = set()
+        text, where = "", []
+        while waiting:
+            part = next((part for part in waiting if part.needs <= there), waiting[0])
+            waiting.remove(part)
+            if isinstance(part, Member):
+                text += f" CROSS JOIN {part.sql}" if text else part.sql
+                there |= part.relations
+            elif part.relation is None:
+                where.append(part.sql)
+            else:
+                text += f" {part.sql}"
+                there.add(part.relation)
+        return text, where
 
     def _others(self, component: frozenset[str]) -> list[str]:
         """That there are rows of what is not connected with a component, where predicates may have left none.

@@ -22,6 +22,7 @@ from covey_planner.logical import (
     Cheap,
     Condition,
     Mixed,
+    Source,
     filters,
     leaves,
     relations_of,
@@ -162,14 +163,36 @@ def _deciding(block: Block, test: Test, call: Call, quota: Quota | None) -> Deci
         return None
     if quota is not None and quota.absent and test.needed > 1:
         quota = None  # fewer matches may still be as many rows, where values come twice
+    lists = _lists_read(source)
+    if lists is None:
+        return None
     before = [each for each in conditions[:-1] if not relations_of(each) <= own]
     tying = [each for each in before if quota is not None or relations_of(each) & own]
     keys = _around([*tying, conditions[-1]], own)
     if keys is None:
         return None
     relations = frozenset().union(*(relations_of(each) for each in [*tying, conditions[-1]])) - own
+    relations |= frozenset().union(*(read for _, read in source.around))
+    # Lists that differ may read alike.
+    keys = (*keys, *dict.fromkeys(f"to_json({render(column)})" for column in lists))
     sensitive = probe is not None and strict(block.select)
-    return Deciding(test.needed, own, keys, relations, bool(tying), probe, sensitive, quota)
+    return Deciding(test.needed, own, keys, relations, bool(tying or lists), probe, sensitive, quota)
+
+
+def _lists_read(source: Source) -> list[exp.Column] | None:
+    """The columns of SELECTs around that members of a subquery's FROM read, which are their rows; None where they read
+    other than lists.
+    """
+    if not source.around:
+        return []
+    found: list[exp.Column] = []
+    parts = [part for item in source.items for part in (item.first, *item.joins)]
+    for part in [*parts, *(join.table for join in source.attached)]:
+        if isinstance(part, exp.Unnest):
+            found += part.find_all(exp.Column)
+        elif not (isinstance(part, exp.Table) and isinstance(part.this, exp.Identifier)):
+            return None
+    return found if all(column.table for column in found) else None
 
 
 def _limited(block: Block, call: Call) -> Ending | None:
@@ -178,7 +201,7 @@ def _limited(block: Block, call: Call) -> Ending | None:
     """
     source, conditions = filters(block.plan)
     own, needed = source.relations, rows_wanted(block.select, source)
-    if not needed or block.keys is None or block.joins or _holds_query(conditions):
+    if not needed or block.keys is None or block.joins or source.around or _holds_query(conditions):
         return None
     if any(not join.needs <= own or join.on.find(exp.Query) is not None for join in source.attached):
         return None

@@ -76,7 +76,8 @@ class Joins:
         sql = " ".join([*before, attached_sql(join, write, beside)])
         without = "" if free is None else attached_sql(join, free.sql)
         adds = join.relation if join.kind == "LEFT" else None
-        self._frame.rows.extras.append(Extra(sql, adds, join.needs, names({join.relation}), without))
+        needs = join.needs | self._frame.source.needs(frozenset({join.relation}))
+        self._frame.rows.extras.append(Extra(sql, adds, needs, names({join.relation}), without))
         self._open.remove(join)
 
     def _flags(self, join: Attached) -> tuple[list[str], list[str]]:
@@ -119,7 +120,8 @@ class Joins:
         without = "" if free is None else _written(item, free.sql)
         parts = (item.first, *item.joins) if free is not None else ()
         odds = tuple(odds for part in parts for odds in free.left_out(part)) if free is not None else ()
-        return Member(sql, item.relations, names(item.relations), without, odds)
+        needs = self._frame.source.needs(item.relations)
+        return Member(sql, item.relations, names(item.relations), without, odds, needs)
 
 
 def _written(item: Item, write: Callable[[exp.Expr], str]) -> str:
