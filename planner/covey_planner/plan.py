@@ -35,7 +35,7 @@ from covey_planner.language.parameters import literals, parameter_keys, placehol
 from covey_planner.language.parse import Scan, Statement, describe_text, scan, token_position
 from covey_planner.language.semi_joins import semi_joins_to_exists
 from covey_planner.language.surrounding import Surrounding, take_off
-from covey_planner.language.unions import exists_of_each_branch
+from covey_planner.language.unions import exists_of_each_branch, in_each_branch
 from covey_planner.logical import Logical
 from covey_planner.lowering.lower import lower
 from covey_planner.lowering.sampling import samples
@@ -164,6 +164,7 @@ def _rewritten(statement: Statement, catalog: Catalog, options: PlanOptions) -> 
         flatten(statement.tree, catalog.columns())
         semi_joins_to_exists(statement.tree)
         exists_of_each_branch(statement.tree)
+        in_each_branch(statement.tree, catalog)
     return statement
 
 

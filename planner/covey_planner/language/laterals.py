@@ -18,7 +18,7 @@ def ask_in_laterals(tree: exp.Query) -> None:
         member = join.this
         if not member.alias or not (_is_lateral(member) or _reads(member, select)):
             continue
-        inner = exp.Subquery(this=member.this) if isinstance(member, exp.Lateral) else member
+        inner = exp.Subquery(this=member.this.unnest()) if isinstance(member, exp.Lateral) else member
         alias = exp.to_identifier(member.alias, quoted=True)
         if isinstance(member, exp.Lateral):
             inner.set("alias", member.args["alias"])
