@@ -66,3 +66,13 @@ def test_same_rows(stored: Stored, sql: str) -> None:
     assert plan == write(sql, stored)
     found = stored.connection.execute(read(plan).sql).fetchall()
     assert Counter(map(repr, found)) == Counter(map(repr, wanted)), sql
+
+
+def test_lists_of_labels_are_lists_wherever_they_stand(stored: Stored) -> None:
+    many = "AI_CLASSIFY(t, ['a', 'b', 'c'], {'output_mode': 'multi'})"
+    for sql in (
+        f"SELECT id FROM b WHERE list_contains({many}, 'a')",
+        f"SELECT len({many}) AS k, count(*) AS n FROM b GROUP BY 1",
+    ):
+        assert "'output_mode': 'multi'" in read(write(sql, stored)).sql
+        stored.written += 1

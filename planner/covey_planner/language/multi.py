@@ -14,7 +14,7 @@ from covey_planner.errors import BindError
 from covey_planner.language.calls import split_options
 from covey_planner.language.functions import CLASSIFY
 from covey_planner.language.labels import OPTIONS, categories, is_multi
-from covey_planner.language.parse import Site, Statement, site_name, site_number
+from covey_planner.language.parse import Scan, Site, Statement, site_name, site_number
 
 LIST = "VARCHAR[]"
 _MADE = "covey_labels"
@@ -35,6 +35,18 @@ def labels_of(node: exp.Expr) -> tuple[str, ...]:
 def is_object(node: exp.Expr) -> bool:
     """Whether a node of the tree is an answer in the shape of an object."""
     return bool(node.meta_get(OBJECT))
+
+
+def listing(scanned: Scan, tree: exp.Expr) -> Scan:
+    """A scan that knows which calls of its tree give lists. Raises BindError and Unsupported."""
+    sites = list(scanned.sites)
+    for node in tree.walk():
+        number = site_number(node)
+        if number is not None and sites[number].function in CLASSIFY:
+            _, options = split_options(node.expressions, sites[number], OPTIONS)
+            if is_multi(options, sites[number]):
+                sites[number] = replace(sites[number], type=LIST)
+    return replace(scanned, sites=tuple(sites))
 
 
 def ask_each_label(statement: Statement) -> Statement:

@@ -18,6 +18,7 @@ from covey_planner.binding.scope import Catalog, describe
 from covey_planner.errors import BindError, ParseError, Unsupported
 from covey_planner.language import foreign
 from covey_planner.language.dialects import parse_error
+from covey_planner.language.multi import listing
 from covey_planner.language.parameter_types import infer_types
 from covey_planner.language.parameters import Placeholder, parameter_keys, placeholder_scan
 from covey_planner.language.parse import Scan, describe_text, parse, scan, splice, substitute
@@ -94,8 +95,8 @@ def _asking(
     if scanned.writing is not None:
         raise Unsupported("only queries can be written as Substrait plans")
     if dialect == "duckdb":
-        columns = describe(catalog, describe_text(scanned, nulls))
-        return columns, _tree(substitute(scanned, marks), scanned.sql)
+        tree = _tree(substitute(scanned, marks), scanned.sql)
+        return describe(catalog, describe_text(listing(scanned, tree), nulls)), tree
     statement = parse(scanned, nulls, dialect)
     foreign.adapt(statement, dialect)
     columns = describe(catalog, foreign.described(statement))
