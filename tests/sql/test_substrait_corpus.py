@@ -23,7 +23,7 @@ NAMES = frozenset({"covey", "duckdb", "optimizer-on"})
 OUTSIDE = re.compile(
     r"\bOVER\b|QUALIFY|DISTINCT ON|POSITIONAL JOIN|ASOF JOIN|LATERAL|RECURSIVE|BY NAME|PIVOT|RETURNING|SELECT \{|"
     r"^VALUES|\* REPLACE|COLUMNS\(|struct_pack|[\])]\[1\]|"
-    r"LIMIT \d+%|unnest\(|lambda|WINDOW w|TABLESAMPLE|USING SAMPLE|::STRUCT|'Is it so\?', e\)",
+    r"LIMIT \d+%|unnest\(|lambda|WINDOW w|TABLESAMPLE|USING SAMPLE|::STRUCT|'Is it so\?', e\)|place\.body",
     re.IGNORECASE,
 )
 """What the core of Substrait that is written leaves out, as the statements have it."""
