@@ -22,7 +22,7 @@ NAMES = frozenset({"covey", "duckdb", "optimizer-on"})
 
 OUTSIDE = re.compile(
     r"\bOVER\b|QUALIFY|DISTINCT ON|POSITIONAL JOIN|ASOF JOIN|LATERAL|RECURSIVE|BY NAME|PIVOT|RETURNING|SELECT \{|"
-    r"^VALUES|\* REPLACE|COLUMNS\(|struct_pack|[\])]\[1\]|"
+    r"^VALUES|FROM \(VALUES \(a|\* REPLACE|COLUMNS\(|struct_pack|[\])]\[1\]|"
     r"LIMIT \d+%|unnest\(|lambda|WINDOW w|TABLESAMPLE|USING SAMPLE|::STRUCT|'Is it so\?', e\)|place\.body",
     re.IGNORECASE,
 )
