@@ -13,6 +13,7 @@ from typing import Literal
 from sqlglot import exp
 
 from covey_planner.binding.deciding import Probe
+from covey_planner.binding.guards import Must
 from covey_planner.call import Call
 
 BLOCK = "covey_block"
@@ -143,13 +144,13 @@ Node = Source | Filter
 
 @dataclass(frozen=True)
 class Guard:
-    """A condition without which the answer of a call does not matter: `expr` must (not) be true, or must not
-    be false.
+    """A condition without which the answer of a call does not matter: `expr` must (not) be true, must not be false, or
+    must be NULL.
     """
 
     expr: exp.Expr
     relations: frozenset[str]
-    must: Literal["be true", "not be true", "not be false"]
+    must: Must
 
 
 @dataclass(frozen=True)

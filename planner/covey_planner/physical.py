@@ -127,7 +127,8 @@ class Given:
 @dataclass(frozen=True)
 class Domain:
     """The distinct argument tuples of one side: sql yields key columns k0, k1, …, one per argument, none
-    NULL, and where ties of an order are asked as a whole, `o`, equal for those. given: for estimates, where they are
+    NULL, where ties of an order are asked as a whole, `o`, equal for those, and where rows decide what is asked of a
+    tuple, `m`: bit n is set where the n-th condition holds for a row of it. given: for estimates, where they are
     wanted.
     """
 
@@ -144,6 +145,7 @@ class Question:
     `answer`: BOOLEAN, DOUBLE (the probability of yes), VARCHAR (one of the labels) or BIGINT by kind. keep: "true"
     stores only rows with a true answer (enough where NULL and false reject alike), "all" every row. on_true, on_false:
     index of the next question of the step, or -1, or MATCH; the questions of a step are all for labels or none is.
+    on_null: the same where there is no answer; None: on_true where that asks more, else on_false.
     labels: of kind "label", each with the text by which the model says it, and `end`, the text after any of them.
     above: of kind "boolean", what is true instead of a yes that is more likely than a no; accepted: of kind "label",
     the labels that count as true, where `answer` is BOOLEAN for that.
@@ -163,6 +165,14 @@ class Question:
     hint: float | None = None
     above: Above | None = None
     accepted: tuple[str, ...] | None = None
+    on_null: int | None = None
+
+    @property
+    def unanswered(self) -> int:
+        """Where an item goes on that this question has no answer for."""
+        if self.on_null is not None:
+            return self.on_null
+        return self.on_true if self.on_true >= 0 else self.on_false
 
     @property
     def is_condition(self) -> bool:
@@ -231,6 +241,8 @@ class AskStep:
     groups: what else may end it, part by part.
     other: the prompts from the other side, where no option pins the anchor and no early end goes by it. exchanged: the
     other side is the anchor now; the keys in the answer tables are the partner's and then the anchor's.
+    entries: the question that an anchor is asked first, or -1, by the number in the column `m` of the anchors' domain;
+    empty where there is no such column and question 0 is the first one. One question may stand there several times.
     """
 
     prefix: tuple[Segment, ...]
@@ -249,6 +261,7 @@ class AskStep:
     other: Prompts | None = None
     exchanged: bool = False
     pair_order: PairOrder | None = None
+    entries: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

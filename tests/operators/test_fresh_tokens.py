@@ -155,3 +155,34 @@ def test_join(
     saved = result.figures().prefix_tokens_saved
     assert saved == 20 * 49 * len("partner ")
     assert result.figures().fresh_tokens == runner.embedded == anchors + suffixes - saved
+
+
+CASES = {
+    "CASE": "CASE WHEN {a} THEN 1 WHEN {b} THEN 2 END",
+    "IF": "IF({a}, 1, IF({b}, 2, 3))",
+    "OR": "{a} OR {b}",
+    "coalesce": "coalesce({a} OR NULL, {b})",
+}
+
+
+@pytest.mark.parametrize("form", CASES)
+def test_a_question_that_another_guards(
+    executor: Executor, runner: FakeRunner, tokenizer: Tokenizer, cursor: duckdb.DuckDBPyConnection, form: str
+) -> None:
+    """Each document is computed once, and asked the second question where the first one's answer is no."""
+    calls = [f"AI_FILTER(PROMPT('{text} {{0}}', body))" for text in QUESTIONS]
+    sql = f"SELECT {CASES[form].format(a=calls[0], b=calls[1])} AS n FROM docs"
+    profile = load_profile("smollm2_document_first")
+    result = start(executor, plan(sql, executor.database, PlanOptions(profile)), cursor)
+    assert len(rows(result)) == 63
+    (step,) = result.steps()
+    (both, true), (rest, _) = step.questions
+    assert both == DOCUMENTS
+    assert 0 < true < both
+    assert rest == both - true
+    first, second = prompts("smollm2_document_first")
+    before_document = length(tokenizer, first.prefix[: first.prefix.index(AnchorText())])
+    after_document = length(tokenizer, first.prefix) - before_document
+    fresh = before_document + document_tokens(cursor) + DOCUMENTS * after_document
+    fresh += DOCUMENTS * length(tokenizer, first.suffix) + rest * length(tokenizer, second.suffix)
+    assert result.figures().fresh_tokens == runner.embedded == fresh

@@ -75,8 +75,18 @@ def test_a_value_about_other_documents_waits_for_the_filter(catalog: MemoryCatal
     assert first.questions[0].answers in second.anchors.sql
 
 
-def test_a_value_that_depends_on_another_waits_for_it(catalog: MemoryCatalog) -> None:
+def test_a_value_that_depends_on_another_follows_it(catalog: MemoryCatalog) -> None:
     sql = "SELECT CASE WHEN AI_FILTER('a?', body) THEN AI_FILTER('b?', body) END, AI_FILTER('c?', body) FROM tickets"
+    (step,) = steps(catalog, sql).steps
+    assert [(q.call, q.on_true, q.on_false, q.on_null) for q in step.questions] == [
+        ("AI_FILTER('a?', body)", 1, 2, 2),
+        ("AI_FILTER('b?', body)", 2, 2, 2),
+        ("AI_FILTER('c?', body)", -1, -1, -1),
+    ]
+
+
+def test_a_value_that_depends_on_other_documents_waits_for_them(catalog: MemoryCatalog) -> None:
+    sql = "SELECT CASE WHEN AI_FILTER('a?', body) THEN AI_FILTER('b?', note) END, AI_FILTER('c?', body) FROM tickets"
     first, second = steps(catalog, sql).steps
     assert len(first.questions) == 2
     assert len(second.questions) == 1

@@ -152,13 +152,16 @@ class Reference:
         if not step.ordered:
             Random(self.seed).shuffle(items)
         matches: set[tuple[object, object]] = set()
-        ties: dict[object, object] = dict(self._ties(step.anchors)) if step.pair_order is None else {}
+        ties: dict[object, object] = (
+            dict(self._ties(step.anchors)) if not (step.pair_order or step.entries) else {}
+        )
         tie: object = -1
         if step.pair_order is not None:
             places = self._places(step)
             Random(self.seed).shuffle(items)
             items.sort(key=places.__getitem__)
             ties = places if step.pair_order.ties else {}
+        entries = self._entries(step)
         for anchor, partner in items if step.groups is None else self._members(step, items, matches, made):
             mine: object = (anchor, partner) if step.pair_order is not None else anchor
             if self._over(step, anchor, matches) and ties.get(mine, -2) != tie:
@@ -166,7 +169,7 @@ class Reference:
             tie = ties.get(mine, -1)
             texts = [texts[key] for texts, key in zip(anchor_texts, anchor, strict=True)]
             others = [texts[key] for texts, key in zip(partner_texts, partner, strict=True)]
-            at = 0
+            at = entries[anchor] if step.entries else 0
             while at >= 0:
                 question = step.questions[at]
                 said = self._ask(step, question, texts, others)
@@ -179,6 +182,13 @@ class Reference:
                 matches.add((anchor, partner))
         for question, rows in zip(step.questions, answers, strict=True):
             self._store(question.answers, len(step.anchors.arguments) + len(partner_texts), rows)
+
+    def _entries(self, step: AskStep) -> dict[object, int]:
+        """The question that each anchor is asked first."""
+        if not step.entries:
+            return {}
+        rows = self.connection.execute(step.anchors.sql).fetchall()
+        return {tuple(keys): step.entries[mark] for *keys, mark in rows}
 
     def _over(self, step: AskStep, anchor: object, matches: set[tuple[object, object]]) -> bool:
         """Whether a pair of an anchor, or nothing at all, need not be asked any more."""

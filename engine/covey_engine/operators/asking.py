@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from covey_engine.operators.answers import FALSE, NULL, TRUE, Found
 from covey_engine.operators.endings import Ending
+from covey_engine.operators.entries import after_failures, by_entry, goes_by_null
 from covey_engine.operators.errors import QueryCancelled
 from covey_engine.operators.groups import Waves
 from covey_engine.operators.known import Known, only_asked
@@ -105,29 +106,58 @@ class Asking:
         found = [Found.of(question, subjects.items) for question in step.questions]
         least = worth(template, subjects) if step.pair_order is not None else 0.0
         ending = Ending(step, subjects, waves, least)
+        rounds = by_entry(step, rounds)
         rounds, touched = self.known.open_rounds(step, subjects, found, rounds)
-        for turn, alone in ending.turns(rounds):
-            for question in turn.unanswered:
-                found[question].states[slice(None) if turn.items is None else turn.items] = NULL
-            asked, asks = program(step.questions, template, self.readout, turn.unanswered, turn.known)
-            if not turn.subjects.items or not asks:
-                continue
-            order = work_order(self.query, template, turn.subjects, asks)
-            order = replace(order, user=self.user, **ending.fields(asks, alone))
-            with closing(self._answers(step, order)) as arriving:
-                for answers in arriving:
-                    items = answers.items if turn.items is None else turn.items[answers.items]
-                    failed = np.isnan(answers.values.reshape(len(items), -1)[:, 0])
-                    if failed.any():
-                        row_failed(subjects, int(items[failed.argmax()]), answers.error or "no finite answer")
-                    put = step.questions[asked[answers.ask]]
-                    states = self._note(put, found[asked[answers.ask]], items, answers, failed)
-                    # An ask for labels has no truth of its own, and its question no other one after it.
-                    ended = put if put.kind == "label" else asks[answers.ask]
-                    ending.count(ended, items, states, failed)
-        if len(touched):
-            only_asked(step.questions, touched, found)
+        turns, without = ending.turns(rounds), [touched]
+        while True:
+            lost: list[Items] = []
+            for turn, alone in turns:
+                lost += self._turn(step, template, subjects, turn, alone, ending, found, row_failed)
+                if turn.unanswered:
+                    without.append(np.arange(subjects.items) if turn.items is None else turn.items)
+            without += lost
+            again = after_failures(step, subjects, found, lost)
+            if not again:
+                break
+            turns = iter([(turn, False) for turn in again])
+        # A question that stands in a program twice is answered once.
+        if len(touched) or goes_by_null(step):
+            only_asked(step, subjects, np.unique(np.concatenate(without)), found)
         return found
+
+    def _turn(
+        self,
+        step: AskStep,
+        template: Template,
+        subjects: Subjects,
+        turn: Round,
+        alone: bool,
+        ending: Ending,
+        found: Sequence[Found],
+        row_failed: Callable[[Subjects, int, str], None],
+    ) -> list[Items]:
+        """Ask a round, taking its answers in; the items that failed."""
+        for question in turn.unanswered:
+            found[question].states[slice(None) if turn.items is None else turn.items] = NULL
+        asked, asks = program(step.questions, template, self.readout, turn)
+        if not turn.subjects.items or not asks:
+            return []
+        lost: list[Items] = []
+        order = work_order(self.query, template, turn.subjects, asks)
+        order = replace(order, user=self.user, **ending.fields(asks, alone))
+        with closing(self._answers(step, order)) as arriving:
+            for answers in arriving:
+                items = answers.items if turn.items is None else turn.items[answers.items]
+                failed = np.isnan(answers.values.reshape(len(items), -1)[:, 0])
+                if failed.any():
+                    row_failed(subjects, int(items[failed.argmax()]), answers.error or "no finite answer")
+                    lost.append(items[failed])
+                put = step.questions[asked[answers.ask]]
+                states = self._note(put, found[asked[answers.ask]], items, answers, failed)
+                # An ask for labels has no truth of its own, and its question no other one after it.
+                ended = put if put.kind == "label" else asks[answers.ask]
+                ending.count(ended, items, states, failed)
+        return lost
 
     def _note(
         self, question: Question, found: Found, items: Items, answers: api.Answers, failed: NDArray[np.bool_]
@@ -174,14 +204,15 @@ def program(
     questions: Sequence[Question],
     template: Template,
     readout: api.YesNo,
-    unanswered: frozenset[int],
-    known: Mapping[int, bool],
+    turn: Round,
 ) -> tuple[list[int], tuple[api.Ask, ...]]:
-    """The ask program without the unanswered and the known questions: the question of each ask, and the asks.
+    """The ask program of a round, without its unanswered and known questions: the question of each ask, and the asks.
 
     An unanswered question is NULL: it decides neither AND nor OR, so the program goes on wherever it can, and where it
     ends is no certain match. Questions for labels are put to every item.
     """
+
+    unanswered, known = turn.unanswered, turn.known
 
     def target(question: int) -> int:
         while question in unanswered or question in known:
@@ -189,15 +220,20 @@ def program(
             if question in known:
                 question = chosen.on_true if known[question] else chosen.on_false
             else:
-                question = chosen.on_true if chosen.on_true >= 0 else chosen.on_false
+                question = chosen.unanswered
         return api.DONE if unanswered and question == MATCH else question
 
-    entry = target(0)
+    entry = target(turn.entry)
     if entry < 0:
         return [], ()
-    asked = [i for i in range(entry, len(questions)) if i not in unanswered and i not in known]
     if template.labels[entry]:
+        asked = [i for i in range(entry, len(questions)) if i not in unanswered and i not in known]
         return asked, tuple(api.Ask(template.suffixes[i], api.Labels(template.labels[i])) for i in asked)
+    reached = {entry}
+    for question in range(entry, len(questions)):
+        if question in reached:
+            reached |= {target(questions[question].on_true), target(questions[question].on_false)}
+    asked = sorted(question for question in reached if question >= 0)
     place = {question: ask for ask, question in enumerate(asked)}
     place |= {api.DONE: api.DONE, MATCH: api.MATCH}
     return asked, tuple(

@@ -29,13 +29,14 @@ class Keys:
 
     Without arguments (a prompt of fixed text alone) there is one row or none. ties: of rows in an order of which ties
     are asked as a whole, a number that is equal for those. ranks: their places by keys of the side, where pairs come in
-    an order of such keys.
+    an order of such keys. marks: where it differs what rows are asked, the column `m`.
     """
 
     columns: tuple[NDArray[np.void], ...]
     rows: int
     ties: NDArray[np.int64] | None = None
     ranks: tuple[NDArray[np.int64], ...] = ()
+    marks: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return self.rows
@@ -44,7 +45,8 @@ class Keys:
         """The keys of these rows, in this order."""
         ties = None if self.ties is None else self.ties[rows]
         ranks = tuple(ranks[rows] for ranks in self.ranks)
-        return Keys(tuple(column[rows] for column in self.columns), len(rows), ties, ranks)
+        marks = None if self.marks is None else self.marks[rows]
+        return Keys(tuple(column[rows] for column in self.columns), len(rows), ties, ranks, marks)
 
     def arrays(self) -> list[pa.Array]:
         """The columns as Arrow arrays over the same memory."""
@@ -83,7 +85,8 @@ def read_keys(statements: Statements, domain: Domain) -> Keys:
     ties = numbers(table["o"]).astype(np.int64) if "o" in table.column_names else None
     names = [name for name in table.column_names if name.startswith("o") and name != "o"]
     ranks = tuple(numbers(table[name]).astype(np.int64) for name in names)
-    return Keys(columns, table.num_rows if columns else min(table.num_rows, 1), ties, ranks)
+    marks = numbers(table["m"]).astype(np.int64) if "m" in table.column_names else None
+    return Keys(columns, table.num_rows if columns else min(table.num_rows, 1), ties, ranks, marks)
 
 
 def resolve(

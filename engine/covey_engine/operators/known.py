@@ -13,8 +13,9 @@ import numpy as np
 from covey_planner.physical import MATCH, AskStep, Question
 from numpy.typing import NDArray
 
-from covey_engine.operators.answers import FALSE, NOT_ASKED, TRUE, Found
+from covey_engine.operators.answers import FALSE, NOT_ASKED, NULL, TRUE, Found
 from covey_engine.operators.domains import Keys
+from covey_engine.operators.entries import entries_of
 from covey_engine.operators.overflow import Round
 from covey_engine.operators.subjects import Subjects
 
@@ -116,7 +117,8 @@ class Known:
         if not len(touched):
             return list(rounds), touched
         states = np.stack([each.states[touched] for each in found])
-        over = np.array([_end(step.questions, pattern) for pattern in states.T])
+        first = entries_of(step, subjects, touched).tolist()
+        over = np.array([_end(step.questions, *each) for each in zip(first, states.T, strict=True)])
         settled = np.zeros(0, np.int64)
         if step.exists:
             settled = np.unique(subjects.anchor_rows(touched[over == MATCH]))
@@ -146,21 +148,29 @@ class Known:
         return items[there]
 
 
-def only_asked(questions: Sequence[Question], items: Items, found: Sequence[Found]) -> None:
+def only_asked(step: AskStep, subjects: Subjects, items: Items, found: Sequence[Found]) -> None:
     """Forget answers to questions that the other answers leave unasked: a sample is asked all of them, but of a step
     nothing is known beyond what it asks. Afterwards all is as if no sample had been.
     """
-    states = np.stack([each.states[items] for each in found])
+    questions = step.questions
+    states = np.stack([*(each.states[items] for each in found), entries_of(step, subjects, items)])
     patterns, which = np.unique(states, axis=1, return_inverse=True)
-    for number, pattern in enumerate(patterns.T):
-        at, reached = 0, set()
+    for number, (*pattern, at) in enumerate(patterns.T):
+        reached = set()
         while at >= 0:
             reached.add(at)
             if pattern[at] == NOT_ASKED:
                 break
-            at = questions[at].on_true if pattern[at] == TRUE else questions[at].on_false
+            at = following(questions[at], pattern[at])
         for question in set(range(len(questions))) - reached:
             found[question].states[items[which.ravel() == number]] = NOT_ASKED
+
+
+def following(question: Question, state: np.int8) -> int:
+    """The question after one that is answered."""
+    if state == NULL and question.on_null is not None:
+        return question.on_null
+    return question.on_true if state == TRUE else question.on_false
 
 
 def _prompt(step: AskStep, question: Question) -> object:
@@ -208,11 +218,10 @@ def _items(subjects: Subjects, anchors: Items, partners: Items) -> Items:
     )
 
 
-def _end(questions: Sequence[Question], states: NDArray[np.int8]) -> int:
-    """The first question that is open once the known ones are answered; -1 or MATCH where none is."""
-    at = 0
+def _end(questions: Sequence[Question], at: int, states: NDArray[np.int8]) -> int:
+    """The first question from `at` on that is open once the known ones are answered; -1 or MATCH where none is."""
     while at >= 0 and states[at] != NOT_ASKED:
-        at = questions[at].on_true if states[at] == TRUE else questions[at].on_false
+        at = following(questions[at], states[at])
     return at
 
 

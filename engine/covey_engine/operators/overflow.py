@@ -33,14 +33,15 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Round:
-    """Subjects to be asked together: their items in the step's numbering (None: equal), what not to ask, and what is
-    known to be true or false of all of them.
+    """Subjects to be asked together: their items in the step's numbering (None: equal), what not to ask, what is
+    known to be true or false of all of them, and the question that comes first (-1: none is asked).
     """
 
     subjects: Subjects
     items: NDArray[np.int64] | None = None
     unanswered: frozenset[int] = frozenset()
     known: Mapping[int, bool] = field(default_factory=dict)
+    entry: int = 0
 
 
 def fit(

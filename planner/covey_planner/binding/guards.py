@@ -9,12 +9,12 @@ from typing import Literal
 
 from sqlglot import exp
 
-Must = Literal["be true", "not be true", "not be false"]
+Must = Literal["be true", "not be true", "not be false", "be null"]
 
 
 def surroundings(node: exp.Expr, root: exp.Expr) -> Iterator[tuple[exp.Expr, Must]]:
-    """Conditions on the way up from a call to `root`: CASE and IF branches, and what stands before it in AND
-    and OR.
+    """Conditions on the way up from a call to `root`: CASE and IF branches, and what stands before it in AND,
+    OR and coalesce.
 
     Each is necessary for the call's answer to matter; leaving one out is always correct.
     """
@@ -30,6 +30,12 @@ def surroundings(node: exp.Expr, root: exp.Expr) -> Iterator[tuple[exp.Expr, Mus
                     yield parent.this, "not be true"
             case exp.Case() if part is not parent.this:
                 yield from _case(parent, part)
+            case exp.Coalesce() if part is not parent.this:
+                yield parent.this, "be null"
+                for before in parent.expressions:
+                    if before is part:
+                        break
+                    yield before, "be null"
             case exp.If() if part is parent.args.get("true"):
                 for test in _tests(parent):
                     yield test, "be true"

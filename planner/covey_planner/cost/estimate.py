@@ -99,9 +99,10 @@ class _Estimator:
         if step.questions[0].kind == "count":
             return self._counted(step, anchors)
         likely = [self._likely(question) for question in step.questions]
-        shares, match = reach(step.questions, likely)
+        # As if each text had rows of all kinds by which it is decided what it is asked.
+        shares, match = reach(step.questions, likely, step.entries[-1] if step.entries else 0)
         items, anchors_asked = ended(step, items, anchors.count, match)
-        exact = exact and step.enough is None and not step.exists and step.groups is None
+        exact = exact and not step.entries and step.enough is None and not step.exists and step.groups is None
         tree = self.prompted.tree(step, (anchors, partners), items, anchors_asked, shares)
         lengths = [*anchors.lengths, *(partners.lengths if partners is not None else ())]
         found = StepEstimate(

@@ -8,9 +8,13 @@ from covey_planner.cost.statistics import Selectivity
 from covey_planner.physical import MATCH, AskStep, Question
 
 
-def reach(questions: Sequence[Question], likely: Sequence[Selectivity | None]) -> tuple[list[float], float]:
-    """The share of items that each question is put to, and the share that ends with a match."""
-    shares = [1.0, *[0.0] * (len(questions) - 1)]
+def reach(
+    questions: Sequence[Question], likely: Sequence[Selectivity | None], first: int = 0
+) -> tuple[list[float], float]:
+    """The share of items that each question is put to, and the share that ends with a match. first: the question that
+    they begin with.
+    """
+    shares = [float(number == first) for number in range(len(questions))]
     match = 0.0
     for number, (question, found) in enumerate(zip(questions, likely, strict=True)):
         share = 1.0 if found is None else found.value

@@ -72,6 +72,8 @@ class Unanswered:
         """The odds of a guard; None where it holds no AI call."""
         if not _asks(guard.expr):
             return None
+        if guard.must == "be null":
+            return OPEN
         odds = self.of(guard.expr)
         return Odds("not", (odds,)) if guard.must == "not be true" else odds
 

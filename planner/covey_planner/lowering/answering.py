@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
 from covey_planner.binding.volatile import volatile
 from covey_planner.call import Argument, Call
 from covey_planner.cost.unanswered import OPEN
 from covey_planner.language.parse import sites_of
 from covey_planner.logical import Value, filters, is_cheap, relations_of
 from covey_planner.lowering.asked import join_of, same_calls
-from covey_planner.lowering.decision import Decision
+from covey_planner.lowering.decision import Decision, chain
 from covey_planner.lowering.domains import VALUE, Link, Member, Rows, values
 from covey_planner.lowering.ending import Ending
 from covey_planner.lowering.frame import Frame
+from covey_planner.lowering.fusing import Fused, fused, link
+from covey_planner.lowering.guarded import Program
 from covey_planner.lowering.ranked import First, Stage, stages
 from covey_planner.lowering.residual import Answers, Insertion, grouped_query
 from covey_planner.physical import MATCH, Given
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
     from covey_planner.lowering.lower import Lowering
 
 _GROUPS = "__covey_q"
-
-_MUST = {
-    "be true": "({}) IS TRUE",
-    "not be true": "({}) IS NOT TRUE",
-    "not be false": "({}) IS DISTINCT FROM FALSE",
-}
 
 
 class Values:
@@ -88,31 +82,42 @@ class Values:
         """
         waiting = same_calls(wanted)
         while waiting:
-            own = self._guards(waiting[0])
-            together = self._together(waiting, own)
-            waiting = [group for group in waiting if group not in together]
-            found = self._lowering.steps.values(
-                frame.reach([*guards, *own]), [group[0].call for group in together]
-            )
-            yield from zip(together, found, strict=True)
+            together = self._together(frame.reach(guards), waiting)
+            rows = frame.reach([*guards, *together.links])
+            waiting = [group for group in waiting if group not in together.groups]
+            found = self._lowering.steps.fused(rows, together)
+            for group in together.groups:
+                yield group, found[group[0].call.identity]
 
-    def _together(self, waiting: Sequence[list[Value]], guards: Sequence[Link]) -> list[list[Value]]:
-        """The first group of values and those that one step can ask with it: about its documents, of its rows."""
-        first, *others = waiting
-        call = first[0].call
-        together = [first]
-        if not self._lowering.optimize or self._lowering.steps.answered(call):
-            return together
-        for group in others:
-            other = group[0].call
-            if (
-                same_documents(other, call)
-                and not self._lowering.steps.answered(other)
-                and not any(self._lowering.open(guard.expr) for value in group for guard in value.guards)
-                and self._guards(group) == guards
-            ):
-                together.append(group)
-        return together
+    def _together(self, rows: Rows, waiting: Sequence[list[Value]]) -> Fused:
+        """The first group of values and those that one step can ask with it: about its documents."""
+        first, call = waiting[0], waiting[0][0].call
+        if not self._lowering.optimize:
+            return Fused([first], Program(chain([call]), ()), (), tuple(self._guards(first)))
+        alike = [group for group in waiting if self._asked_with(group[0].call, call)]
+        several = len(alike) > 1 or len(first) > 1
+        if several and call.kind in ("boolean", "score") and not self._lowering.steps.answered(call):
+            found = fused(self._lowering, rows, alike)
+            if found is not None:
+                return found
+        own = self._guards(first)
+        together = [
+            group
+            for group in alike
+            if group is first
+            or (
+                not any(self._lowering.open(guard.expr) for value in group for guard in value.guards)
+                and self._guards(group) == own
+            )
+        ]
+        return Fused(together, Program(chain([group[0].call for group in together]), ()), (), tuple(own))
+
+    def _asked_with(self, other: Call, call: Call) -> bool:
+        """Whether one step may ask both, or it is the same call."""
+        if other.identity == call.identity:
+            return True
+        steps = self._lowering.steps
+        return same_documents(other, call) and not (steps.answered(call) or steps.answered(other))
 
     def note(self, frame: Frame, group: Sequence[Value], answers: Answers) -> None:
         """Note where a question's answers are looked up, and where the residual finds them joined in."""
@@ -169,12 +174,7 @@ class Values:
         """Guards of a call's places; with several places, only what all of them share."""
         shared = [guard for guard in wanted[0].guards if all(guard in other.guards for other in wanted)]
         return [
-            Link(
-                _MUST[guard.must].format(self._lowering.rewrites.sql(guard.expr)),
-                guard.relations,
-                guard.expr.find(exp.Query) is not None,
-                self._lowering.free.guard(guard) if self._lowering.free is not None else None,
-            )
+            link(self._lowering, guard)
             for guard in shared
             if not self._lowering.open(guard.expr) and volatile(guard.expr) is None
         ]

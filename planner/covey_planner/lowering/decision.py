@@ -20,11 +20,14 @@ _LIMIT = 64
 
 @dataclass(frozen=True)
 class Decision:
-    """Ask `call`; then go to the decision with that index, always a later one, or end at -1 or MATCH."""
+    """Ask `call`; then go to the decision with that index, always a later one, or end at -1 or MATCH. on_null: where to
+    go without an answer; None leaves that to whoever asks.
+    """
 
     call: Call
     on_true: int
     on_false: int
+    on_null: int | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class _Program:
     """What remains of a formula after each answer to its first call; order: in postorder."""
 
     def __init__(self) -> None:
-        self.branches: dict[_Formula, tuple[_Formula | bool, _Formula | bool]] = {}
+        self.branches: dict[_Formula, tuple[_Formula | bool, ...]] = {}
         self.order: list[_Formula] = []
 
     def explore(self, rest: _Formula) -> bool:
@@ -95,9 +98,9 @@ class _Program:
             return True
         if len(self.branches) >= _LIMIT:
             return False
-        pair = (_assume(rest, _first(rest), True), _assume(rest, _first(rest), False))
-        self.branches[rest] = pair
-        for branch in pair:
+        ways = tuple(_assume(rest, _first(rest), answer) for answer in (True, False, None))
+        self.branches[rest] = ways
+        for branch in ways:
             if not isinstance(branch, bool) and not self.explore(branch):
                 return False
         self.order.append(rest)
@@ -110,11 +113,16 @@ def _first(formula: _Formula) -> int:
     return formula
 
 
-def _assume(formula: _Formula, call: int, answer: bool) -> _Formula | bool:
-    """What remains of a formula once a call's answer is known."""
+def _assume(formula: _Formula, call: int, answer: bool | None, positive: bool = True) -> _Formula | bool:
+    """What remains of a formula once a call's answer is known. None: it is NULL, and neither the call is true nor its
+    negation. positive: no NOT is around the formula, or two.
+    """
     if isinstance(formula, int):
-        return answer if formula == call else formula
-    rests = [_assume(part, call, answer) for part in formula.parts]
+        if formula != call:
+            return formula
+        return not positive if answer is None else answer
+    positive ^= formula.kind == "not"
+    rests = [_assume(part, call, answer, positive) for part in formula.parts]
     left = tuple(rest for rest in rests if not isinstance(rest, bool))
     if formula.kind == "not":
         return not rests[0] if isinstance(rests[0], bool) else _Gate("not", left)

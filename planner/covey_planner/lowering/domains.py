@@ -211,14 +211,24 @@ def key(sql: str) -> str:
 
 
 def domain(
-    arguments: Sequence[Argument], rows: Rows, exclude: Sequence[str] = (), order: Order = NO_ORDER
+    arguments: Sequence[Argument],
+    rows: Rows,
+    exclude: Sequence[str] = (),
+    order: Order = NO_ORDER,
+    flags: Sequence[str] = (),
 ) -> Domain:
     """The distinct tuples of some arguments. exclude: answer tables whose tuples are not wanted; order: keys of the
-    rows, by which the tuples come in the order of the first row of each.
+    rows, by which the tuples come in the order of the first row of each; flags: conditions on the rows, of which `m`
+    says which hold for some row of a tuple.
     """
     component = rows.component(_relations(arguments))
+    known = given(arguments, rows, component, exclude)
+    if flags:
+        assert not order.sql, "what rows decide is asked in no order"
+        inner = rows.select([*values(arguments), f"{_bits(flags)} AS __covey_m"], component)
+        return domain_of(arguments, inner, rows.with_, exclude, known, flagged=True)
     inner = rows.select(values(arguments), component)
-    found = domain_of(arguments, inner, rows.with_, exclude, given(arguments, rows, component, exclude))
+    found = domain_of(arguments, inner, rows.with_, exclude, known)
     if not order.sql:
         return found
     ranked = rows.select([*values(arguments), f"rank() OVER (ORDER BY {order.sql}) AS __covey_o"], component)
@@ -232,6 +242,11 @@ def domain(
     columns = [*(f"k{n}" for n in count), *(["o"] if order.ties else [])]
     sql = f"SELECT {', '.join(columns)} FROM ({sql}) AS __covey_s ORDER BY o"
     return replace(found, sql=rows.with_(sql) + sql)
+
+
+def _bits(flags: Sequence[str]) -> str:
+    """The conditions that hold, as one number."""
+    return " + ".join(f"CASE WHEN {sql} THEN {1 << n} ELSE 0 END" for n, sql in enumerate(flags))
 
 
 def given(
@@ -262,12 +277,16 @@ def domain_of(
     with_: Callable[[str], str],
     exclude: Sequence[str] = (),
     known: Given | None = None,
+    flagged: bool = False,
 ) -> Domain:
-    """The domain over a query that yields the arguments as __covey_x0, __covey_x1, …"""
+    """The domain over a query that yields the arguments as __covey_x0, …, and (flagged) bits as __covey_m."""
     count = len(arguments)
     keys = ", ".join(f"{key(f'{VALUE}{n}')} AS k{n}" for n in range(count))
     given = " AND ".join(f"{VALUE}{n} IS NOT NULL" for n in range(count))
     sql = f"SELECT DISTINCT {keys} FROM ({inner}) AS __covey_d WHERE {given}"
+    if flagged:
+        bits = "bit_or(__covey_m) AS m"
+        sql = f"SELECT {keys}, {bits} FROM ({inner}) AS __covey_d WHERE {given} GROUP BY ALL"
     for table in exclude:
         same = " AND ".join(f"__covey_e.k{n} = __covey_k.k{n}" for n in range(count))
         there = f"SELECT 1 FROM {table} AS __covey_e WHERE {same}"

@@ -39,7 +39,9 @@ from covey_planner.lowering.domains import Link, Member, Rows
 from covey_planner.lowering.ending import Ending, Quota, ending_of, quota_of, strict
 from covey_planner.lowering.flags import Flags
 from covey_planner.lowering.frame import Frame
+from covey_planner.lowering.fusing import Fused, fused, values_of
 from covey_planner.lowering.grouping import probed
+from covey_planner.lowering.guarded import Program
 from covey_planner.lowering.label_lists import Lists
 from covey_planner.lowering.limited import ROWS, Limited, limited
 from covey_planner.lowering.outer_joins import Joins
@@ -88,10 +90,11 @@ class Lowering:
         late: Limited | None,
     ) -> None:
         calls = [call for block in logical.blocks for call in all_calls(block)]
+        self.calls = {call.site: call for call in calls}
         self._tree = tree
         self.optimize = optimize
         self.late = frozenset[int]() if late is None else late.sites
-        self.free = Unanswered({call.site: call for call in calls}) if estimated else None
+        self.free = Unanswered(self.calls) if estimated else None
         self.steps = Steps(profile, calls)
         self.rewrites = Rewrites()
         self.lists = Lists.of(tree)
@@ -113,7 +116,7 @@ class Lowering:
             if not is_cheap(condition):
                 joins.settle(relations_of(condition))
             last = condition is conditions[-1]
-            then = self._then(frame, condition) if last and self.optimize and frame.ending is None else []
+            then = self._then(frame, condition) if last and self.optimize and frame.ending is None else None
             exact = last and all(map(self._shown, conditions[:-1]))
             if exact and self.optimize and frame.ending is None and block.select is self._tree and not then:
                 frame = replace(frame, ending=ranked_ending(self, frame))
@@ -165,7 +168,7 @@ class Lowering:
             None if free is None else lambda text: with_clause(block.ctes, free.apply, text),
         )
 
-    def _filter(self, frame: Frame, condition: Condition, then: Sequence[list[Value]], exact: bool) -> None:
+    def _filter(self, frame: Frame, condition: Condition, then: Fused | None, exact: bool) -> None:
         """Lower one of a block's filters and note what holds for the rows that pass it.
 
         then: values to ask with it, of the rows that pass. exact: it is the last one, and domains show exactly what
@@ -181,22 +184,22 @@ class Lowering:
                 frame.rows.links.append(Link(quota.taken, relations_of(condition), True, CERTAIN))
             return
         ending = frame.ending if exact else None
-        found = self._program(frame, condition, (), [group[0].call for group in then], ending)
+        found = self._program(frame, condition, (), then, ending)
         parts = condition.parts if isinstance(condition, All) else (condition,)
         calls = [part.call for part in parts if isinstance(part, Ask) and part.call.is_join]
         if len(calls) == len(parts) and frame.insertable:
             self._insert_join(frame, calls[-1], found[calls[-1].identity])
         else:
             frame.rows.links += self.links(condition)
-        for group in then:
+        for group in then.groups if then is not None else ():
             self.values.note(frame, group, found[group[0].call.identity])
 
-    def _then(self, frame: Frame, last: Condition) -> list[list[Value]]:
+    def _then(self, frame: Frame, last: Condition) -> Fused | None:
         """The values that the step of a block's last filter can ask while its documents are there."""
         shared = documents(last)
         asked = {leaf.call.identity for leaf in leaves(last) if isinstance(leaf, Ask)}
         waiting = self.late if frame.outer is not None else self.late | later(frame.block)
-        return [
+        groups = [
             group
             for group in same_calls(
                 [v for v in frame.block.values if not v.grouped and v.call.site not in waiting]
@@ -205,8 +208,12 @@ class Lowering:
             and documents(Ask(group[0].call)) == shared
             and group[0].call.identity not in asked
             and not self.steps.answered(group[0].call)
-            and any(not value.guards for value in group)
         ]
+        if groups and any(leaf.call.kind == "label" for leaf in leaves(last) if isinstance(leaf, Ask)):
+            groups = [group for group in groups if any(not value.guards for value in group)]
+            calls = [group[0].call for group in groups]
+            return Fused(groups, Program(decide(last, calls), ())) if groups else None
+        return fused(self, frame.reach(()), groups, last)
 
     def links(self, condition: Condition, form: str = "{}") -> list[Link]:
         """A condition as a predicate for domain queries; none where it changes from one query to the next, or holds
@@ -247,6 +254,10 @@ class Lowering:
         if documents(condition) is not None:
             self._program(frame, condition, guards)
             return
+        values = values_of(condition) if self.optimize else ()
+        if values:
+            self._wanted(frame, values, guards)
+            return
         match condition:
             case All(parts) | Any(parts):
                 form = "({}) IS TRUE" if isinstance(condition, All) else "({}) IS NOT TRUE"
@@ -256,14 +267,18 @@ class Lowering:
             case Mixed(values=wanted, blocks=blocks):
                 for block in blocks:
                     self.block(block, frame.reach(guards), quota)
-                for group, answers in self.values.answers(frame, wanted, guards):
-                    self._found.update({value.call.site: (answers, None) for value in group})
-                    if group[0].call.kind == "boolean":
-                        text = answers.value(self.alias())
-                        self.rewrites.sites.update({value.call.site: text for value in group})
-                        self.note_lists(group, answers)
-                    else:
-                        self.values.note(frame, group, answers)
+                self._wanted(frame, wanted, guards)
+
+    def _wanted(self, frame: Frame, wanted: Sequence[Value], guards: Sequence[Link]) -> None:
+        """Ask the calls in a condition, as values."""
+        for group, answers in self.values.answers(frame, wanted, guards):
+            self._found.update({value.call.site: (answers, None) for value in group})
+            if group[0].call.kind == "boolean":
+                text = answers.value(self.alias())
+                self.rewrites.sites.update({value.call.site: text for value in group})
+                self.note_lists(group, answers)
+            else:
+                self.values.note(frame, group, answers)
 
     def note_lists(self, group: Sequence[Value], answers: Answers, frame: Frame | None = None) -> None:
         """Note the lists of labels that these answers complete. frame: of a block that they can be joined into."""
@@ -288,21 +303,25 @@ class Lowering:
         frame: Frame,
         condition: Condition,
         guards: Sequence[Link],
-        then: Sequence[Call] = (),
+        then: Fused | None = None,
         ending: Ending | None = None,
     ) -> dict[object, Answers]:
         """One step for a tree of calls about the same documents; its sites are then answered.
 
-        then: calls about them that are asked where the tree is true.
+        then: what is asked where the tree is true.
         """
         sites = list(literals(condition, True))
         polarity: dict[object, set[bool]] = {}
         for call, positive in sites:
             polarity.setdefault(call.identity, set()).add(positive)
-        program = decide(condition, then)
-        polarity.update({call.identity: {True, False} for call in then})
-        answers = self.steps.program(frame.reach(guards), program, polarity, ending)
-        last = program[len(program) - len(then) - 1].call
+        program = Program(decide(condition), ()) if then is None else then.program
+        flags = () if then is None else then.flags
+        polarity.update({group[0].call.identity: {True, False} for group in then.groups} if then else {})
+        answers = self.steps.program(
+            frame.reach(guards), program.decisions, polarity, ending, flags=flags, entries=program.entries
+        )
+        tree = {call.identity for call, _ in sites}
+        last = [decision.call for decision in program.decisions if decision.call.identity in tree][-1]
         chain = isinstance(condition, All) and all(isinstance(part, Ask) for part in condition.parts)
         for call, positive in sites:
             if chain and call.identity != last.identity:

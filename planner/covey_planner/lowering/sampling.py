@@ -45,7 +45,7 @@ def _asked(step: AskStep) -> tuple[Question, ...]:
     }
     last = len(kinds) - 1
     return tuple(
-        replace(question, answers="", on_true=after, on_false=after)
+        replace(question, answers="", on_true=after, on_false=after, on_null=None)
         for number, question in enumerate(kinds.values())
         for after in [number + 1 if number < last else -1]
     )
@@ -53,7 +53,7 @@ def _asked(step: AskStep) -> tuple[Question, ...]:
 
 def _sample(step: AskStep, table: str) -> AskStep | None:
     step = replace(step, exists=False, each=1, enough=None, ordered=False, pair_order=None, groups=None)
-    step = replace(step, before=(), other=None)
+    step = replace(step, before=(), other=None, entries=())
     if step.partners is None:
         anchors = _drawn(step.anchors, TEXTS)
         return None if anchors is None else replace(step, anchors=anchors)

@@ -14,9 +14,10 @@ from dataclasses import replace
 
 from covey_planner.call import Argument, Call
 from covey_planner.cost.statistics import call_key
-from covey_planner.lowering.decision import Decision, chain
+from covey_planner.lowering.decision import Decision
 from covey_planner.lowering.domains import Rows, domain, domain_of, pairs, pairs_of, values
 from covey_planner.lowering.ending import Ending
+from covey_planner.lowering.fusing import Fused
 from covey_planner.lowering.grouping import Ends, ends
 from covey_planner.lowering.in_order import ranked
 from covey_planner.lowering.residual import Answers
@@ -46,11 +47,14 @@ class Steps:
         polarity: Mapping[object, set[bool]],
         ending: Ending | None = None,
         uses: int = 1,
+        flags: Sequence[str] = (),
+        entries: Sequence[int] = (),
     ) -> dict[object, Answers]:
         """Ask a decision program, whose calls are about the same arguments; answers by the calls' identity.
 
         polarity: whether a call's true or false answers, or both, are looked for. ending: what may end it early,
-        where nobody else looks at the answers; uses: of how many places of a call that is so.
+        where nobody else looks at the answers; uses: of how many places of a call that is so. entries: where the
+        program begins, by which flags (conditions on rows) hold.
         """
         asked = len({decision.call.identity for decision in decisions})
         first = decisions[0].call
@@ -65,7 +69,9 @@ class Steps:
             keep_all = polarity[call.identity] != {True} or self._comes_again(call)
             questions.append(self._question(call, table, keep_all, decision))
             tables[call.identity] = (*tables.get(call.identity, ()), table)
-        self._emit(rows, [decision.call for decision in decisions], questions, prior, ending)
+        self._emit(rows, [decision.call for decision in decisions], questions, prior, ending, flags)
+        if flags:
+            self.done[-1] = replace(self.done[-1], entries=tuple(entries))
         found: dict[object, Answers] = {}
         for decision in decisions:
             call = decision.call
@@ -76,14 +82,11 @@ class Steps:
                 self._answered[_question(call)] = own
         return found
 
-    def value(self, rows: Rows, call: Call) -> Answers:
-        """Ask one question and keep all of its answers."""
-        return self.values(rows, [call])[0]
-
-    def values(self, rows: Rows, calls: Sequence[Call]) -> list[Answers]:
-        """Ask questions about the same arguments, each whatever the others' answers are, and keep all answers."""
-        answers = self.program(rows, chain(calls), {call.identity: {True, False} for call in calls})
-        return [answers[call.identity] for call in calls]
+    def fused(self, rows: Rows, asked: Fused) -> dict[object, Answers]:
+        """Ask values and keep all of their answers."""
+        program = asked.program
+        polarity: dict[object, set[bool]] = {group[0].call.identity: {True, False} for group in asked.groups}
+        return self.program(rows, program.decisions, polarity, flags=asked.flags, entries=program.entries)
 
     def answered(self, call: Call) -> bool:
         """Whether an earlier step holds answers of this question, so that it is asked about other values only."""
@@ -129,6 +132,7 @@ class Steps:
         questions: Sequence[Question],
         prior: Sequence[str],
         ending: Ending | None,
+        flags: Sequence[str],
     ) -> None:
         call = calls[0]
         anchors, partners = _sides(call)
@@ -157,7 +161,7 @@ class Steps:
         step = AskStep(
             prefix,
             tuple(questions),
-            met.anchors if linked and met is not None else domain(anchors, rows, prior, found.order),
+            met.anchors if linked and met is not None else domain(anchors, rows, prior, found.order, flags),
             exists=found.exists,
             each=found.each,
             enough=found.enough,
@@ -195,8 +199,9 @@ class Steps:
     def _question(self, call: Call, table: str, keep_all: bool, decision: Decision | None = None) -> Question:
         on_true, on_false = (decision.on_true, decision.on_false) if decision is not None else (-1, -1)
         suffix = self._prompt(call).suffix
+        on_null = None if decision is None else decision.on_null
         question = Question(call.text, suffix, table, "all" if keep_all else "true", on_true, on_false)
-        question = replace(question, key=call_key(call), hint=call.selectivity)
+        question = replace(question, key=call_key(call), hint=call.selectivity, on_null=on_null)
         if call.kind == "label":
             labels, end = spoken_labels(call.labels, suffix, self._profile)
             return replace(question, kind="label", labels=labels, end=end, accepted=call.accepted)
