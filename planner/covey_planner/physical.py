@@ -129,12 +129,14 @@ class Domain:
     """The distinct argument tuples of one side: sql yields key columns k0, k1, …, one per argument, none
     NULL, where ties of an order are asked as a whole, `o`, equal for those, and where rows decide what is asked of a
     tuple, `m`: bit n is set where the n-th condition holds for a row of it. given: for estimates, where they are
-    wanted.
+    wanted. once: of a domain with computed texts, the same tuples with the n-th text as t{n}; "" where it is read from
+    a table that holds them.
     """
 
     sql: str
     arguments: tuple[TextArgument, ...]
     given: Given | None = None
+    once: str = ""
 
 
 @dataclass(frozen=True)

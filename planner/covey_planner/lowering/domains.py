@@ -241,7 +241,7 @@ def domain(
         sql = f"SELECT * FROM ({sql}) AS __covey_k WHERE NOT EXISTS (SELECT 1 FROM {table} AS __covey_e WHERE {same})"
     columns = [*(f"k{n}" for n in count), *(["o"] if order.ties else [])]
     sql = f"SELECT {', '.join(columns)} FROM ({sql}) AS __covey_s ORDER BY o"
-    return replace(found, sql=rows.with_(sql) + sql)
+    return replace(found, sql=rows.with_(sql) + sql, once="")
 
 
 def _bits(flags: Sequence[str]) -> str:
@@ -283,16 +283,37 @@ def domain_of(
     count = len(arguments)
     keys = ", ".join(f"{key(f'{VALUE}{n}')} AS k{n}" for n in range(count))
     given = " AND ".join(f"{VALUE}{n} IS NOT NULL" for n in range(count))
-    sql = f"SELECT DISTINCT {keys} FROM ({inner}) AS __covey_d WHERE {given}"
-    if flagged:
-        bits = "bit_or(__covey_m) AS m"
-        sql = f"SELECT {keys}, {bits} FROM ({inner}) AS __covey_d WHERE {given} GROUP BY ALL"
+    computed = [n for n, argument in enumerate(arguments) if argument.table is None]
+    bits = ["bit_or(__covey_m) AS m"] if flagged else []
+    own = [*bits, *(f"any_value(CAST({VALUE}{n} AS VARCHAR)) AS t{n}" for n in computed)]
+    rows = f"FROM ({inner}) AS __covey_d WHERE {given}"
+    sql = (
+        f"SELECT {', '.join([keys, *bits])} {rows} GROUP BY ALL"
+        if flagged
+        else f"SELECT DISTINCT {keys} {rows}"
+    )
+    once = f"SELECT {', '.join([keys, *own])} {rows} GROUP BY ALL" if computed else ""
     for table in exclude:
         same = " AND ".join(f"__covey_e.k{n} = __covey_k.k{n}" for n in range(count))
         there = f"SELECT 1 FROM {table} AS __covey_e WHERE {same}"
         sql = f"SELECT * FROM ({sql}) AS __covey_k WHERE NOT EXISTS ({there})"
+        once = once and f"SELECT * FROM ({once}) AS __covey_k WHERE NOT EXISTS ({there})"
     texts = tuple(_texts(argument, n, inner, with_) for n, argument in enumerate(arguments))
-    return Domain(with_(sql) + sql, texts, known)
+    return Domain(with_(sql) + sql, texts, known, with_(once) + once if once else "")
+
+
+def held(domain: Domain, table: str) -> Domain:
+    """A domain with computed texts as it is read from a table that its query `once` has filled."""
+    arguments = (
+        argument
+        if argument.table is not None
+        else replace(argument, texts=f"SELECT k{n} AS key, any_value(t{n}) AS text FROM {table} GROUP BY ALL")
+        for n, argument in enumerate(domain.arguments)
+    )
+    texts = ", ".join(f"t{n}" for n, argument in enumerate(domain.arguments) if argument.table is None)
+    return replace(
+        domain, sql=f"SELECT * EXCLUDE ({texts}) FROM {table}", arguments=tuple(arguments), once=""
+    )
 
 
 def values(arguments: Sequence[Argument]) -> list[str]:

@@ -78,4 +78,4 @@ def ranked(
     first = ", ".join(f"min(__covey_o{n}) AS o{n}" for n in range(len(keys)))
     there = " AND ".join(f"{VALUE}{n} IS NOT NULL" for n in range(len(arguments)))
     sql = f"SELECT {names}, {first} FROM ({inner}) AS __covey_d WHERE {there} GROUP BY ALL"
-    return replace(domain, sql=rows.with_(sql) + sql)
+    return replace(domain, sql=rows.with_(sql) + sql, once="")

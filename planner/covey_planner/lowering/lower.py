@@ -157,7 +157,8 @@ class Lowering:
                 continue
             joins.append(f"LEFT JOIN {answers.aliased(alias)} ON {' AND '.join(answers.equalities(alias))}")
             self.rewrites.sites.update({value.call.site: f"{alias}.{alias}_answer" for value in group})
-        self.steps.done[first] = replace(self.steps.done[first], before=((ROWS, table),))
+        step = self.steps.done[first]
+        self.steps.done[first] = replace(step, before=((ROWS, table), *step.before))
         return late.residual(self.rewrites, names, joins)
 
     def _rows(self, block: Block) -> Rows:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from covey_planner.call import Argument, Call
 from covey_planner.cost.statistics import call_key
 from covey_planner.lowering.decision import Decision
-from covey_planner.lowering.domains import Rows, domain, domain_of, pairs, pairs_of, values
+from covey_planner.lowering.domains import Rows, domain, domain_of, held, pairs, pairs_of, values
 from covey_planner.lowering.ending import Ending
 from covey_planner.lowering.fusing import Fused
 from covey_planner.lowering.grouping import Ends, ends
@@ -185,8 +185,19 @@ class Steps:
         self._add(step, calls)
 
     def _add(self, step: AskStep, calls: Iterable[Call]) -> None:
-        self.done.append(step)
+        self.done.append(self._computed_once(step))
         self._asked.append(frozenset(call.template for call in calls))
+
+    def _computed_once(self, step: AskStep) -> AskStep:
+        """The step with its computed texts in tables, so that what computes them runs once."""
+        names = [f"__covey_t{len(self.done)}{side}" for side in "ap"]
+        sides = (step.anchors, step.partners)
+        before = [(name, side.once) for name, side in zip(names, sides, strict=True) if side and side.once]
+        anchors, partners = (
+            held(side, name) if side and side.once else side for name, side in zip(names, sides, strict=True)
+        )
+        assert anchors is not None
+        return replace(step, anchors=anchors, partners=partners, before=(*step.before, *before))
 
     def _other(self, calls: Sequence[Call]) -> Prompts | None:
         """The prompts of a step from the other side; None where it has none."""
