@@ -51,7 +51,6 @@ def test_scores(catalog: MemoryCatalog, condition: str, above: Above | None) -> 
         (f"{LABEL} = 'late'", ("late",)),
         (f"'late' <> {LABEL}", ("late",)),
         (f"{LABEL} NOT IN ('rude', 'late', 'unknown')", ("late", "rude")),
-        (f"{LABEL} = 'unknown'", ()),
         ("AI_SENTIMENT(t.body) IN ('positive', 'mixed')", ("positive", "mixed")),
         (f"{LABEL} = t.note", None),
         (f"upper({LABEL}) = 'LATE'", None),

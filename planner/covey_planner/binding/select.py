@@ -16,6 +16,7 @@ from covey_planner.binding.deciding import probe_of
 from covey_planner.binding.groups import Grouping
 from covey_planner.binding.guards import surroundings
 from covey_planner.binding.scope import Scope, describe, is_readable, seen_from
+from covey_planner.binding.settled import settled
 from covey_planner.binding.sources import FromClause, Lateral
 from covey_planner.call import Call
 from covey_planner.errors import BindError
@@ -136,9 +137,9 @@ class SelectBinder:
             case exp.Paren():
                 return self._condition(node.this)
             case exp.And():
-                return All(tuple(self._condition(part) for part in node.flatten()))
+                return All(tuple(self._condition(part) for part in list(node.flatten())))
             case exp.Or() if self._binder.holds(node):
-                return Any(tuple(self._condition(part) for part in node.flatten()))
+                return Any(tuple(self._condition(part) for part in list(node.flatten())))
             case exp.Not() if self._binder.holds(node):
                 return Not(self._condition(node.this))
             case _ if site_number(node) is not None:
@@ -149,6 +150,10 @@ class SelectBinder:
                     raise BindError(
                         f"{function} gives {what}, which is no condition: compare it", call.position
                     )
+                known = settled(call)
+                if known is not None:
+                    node.replace(known)
+                    return Cheap(known.copy(), call.relations)
                 return Ask(call)
         if is_list(node) or is_object(node):
             what, use = (

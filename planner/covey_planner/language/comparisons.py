@@ -127,6 +127,9 @@ def _of_score(node: exp.Expr, sites: list[Site]) -> _Comparison | None:
 def _number(node: exp.Expr) -> float | None:
     """A number that is written out."""
     inner = node.unnest()
+    if isinstance(inner, exp.Neg):
+        number = _number(inner.this)
+        return None if number is None else -number
     exact = isinstance(inner, exp.Cast) and inner.to.this == exp.DataType.Type.DOUBLE
     inner = inner.this.unnest() if exact else inner
     if not isinstance(inner, exp.Literal) or (inner.is_string and not exact):
