@@ -68,7 +68,9 @@ def test_pairs_come_in_the_order_of_the_keys(
     for before, after in pairwise(waves):
         last, next_ = max(map(place, before)), min(map(place, after))
         assert last < next_ if ties else last <= next_
-        assert len(before) >= max(first, least * len({item // partners for item in before}))
+        assert len(before) >= first
+        # Ties that come along may bring anchors of their own.
+        assert ties or len(before) >= least * len({item // partners for item in before})
 
 
 def test_each_wave_has_twice_as_many_pairs_as_the_one_before() -> None:
