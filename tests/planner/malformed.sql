@@ -151,9 +151,6 @@ SELECT AI_CLASSIFY(body, ['', 'b']) FROM tickets
 SELECT AI_CLASSIFY(body, [{'label': 'a', 'colour': 'b'}, 'c']) FROM tickets
 -> BindError: label 1 of AI_CLASSIFY must have a label and may have a description, nothing else (line 1:37)
 
-SELECT AI_CLASSIFY('a', ['a', 'b']) FROM tickets
--> BindError: AI_CLASSIFY is about no column: its value is a literal (line 1:20)
-
 SELECT AI_CLASSIFY(body, note, ['a', 'b']) FROM tickets
 -> BindError: AI_CLASSIFY takes one value and its labels; for more values, write AI_CLASSIFY(PROMPT('… {0} … {1} …', a, b), ['first', 'second']) (line 1:8)
 

@@ -162,10 +162,6 @@ def _choice(values: list[exp.Expr], labels: Labels, site: Site) -> tuple[Templat
         case [exp.Tuple() as parts]:
             template, written = _tuple(parts, site)
         case [exp.Expr() as only]:
-            if _text(only) is not None:
-                raise BindError(
-                    f"{site.function} is about no column: its value is a literal", _at(only, site)
-                )
             return Template((labels.words + "\n", 0)), [only]
     return Template((*template.parts, "\n" + labels.words)), written
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from covey_planner.errors import BindError
 from covey_planner.language.calls import split_options
 from covey_planner.language.functions import CLASSIFY
 from covey_planner.language.labels import OPTIONS, categories, is_multi
@@ -122,7 +121,5 @@ def _asking(value: exp.Expr, question: str, site: Site) -> list[exp.Expr]:
         case exp.Tuple(expressions=parts):
             said = exp.Literal.string(f"\n{question}")
             return [exp.Tuple(expressions=[*(part.copy() for part in parts), said])]
-        case exp.Literal():
-            raise BindError(f"{site.function} is about no column: its value is a literal", site.position)
         case _:
             return [exp.Literal.string(question), value.copy()]
