@@ -229,11 +229,8 @@ WITH RECURSIVE r AS (SELECT id FROM tickets UNION SELECT id FROM r WHERE AI_FILT
 SELECT id FROM tickets UNION SELECT id FROM products ORDER BY AI_FILTER('a?', id)
 -> Unsupported: an AI call in ORDER of a set operation is not supported: put that into a derived table (line 1:63)
 
-SELECT list_filter(tags, lambda x: AI_FILTER('a?', x)) FROM tickets
--> Unsupported: AI_FILTER inside a lambda is not supported: ask about the list's values as rows, FROM t, UNNEST(t.list) AS u(value) WHERE AI_FILTER('…', u.value) (line 1:36)
-
-SELECT id FROM tickets t JOIN LATERAL (SELECT t.note AS note) l ON AI_FILTER('a?', l.note)
--> Unsupported: an AI call in ON of a lateral join is not supported: write it in the WHERE of its query (line 1:68)
+SELECT list_reduce(tags, lambda x, y: CASE WHEN AI_FILTER('a?', y) THEN x ELSE y END) FROM tickets
+-> Unsupported: AI_FILTER in the lambda of list_reduce is not supported, as what it asks depends on its own answers: ask about each value before, list_transform(list, lambda x: …), and reduce the answers (line 1:49)
 
 SELECT id FROM range(CASE WHEN AI_FILTER('a?', 'x') THEN 3 END) r(id)
 -> Unsupported: an AI call in an argument of a table function is not supported (line 1:32)
