@@ -168,8 +168,4 @@ def test_random_joins_and_positions_are_refused(database: duckdb.DuckDBPyConnect
     left = "SELECT 1 FROM tickets t LEFT JOIN products p ON"
     fails(f"{left} random() < 0.5 WHERE AI_FILTER('a?', t.body)", "random")
     fails(f"{left} random() < 0.5 AND {PAIR}", "random")
-    fails(
-        f"SELECT 1 FROM tickets t, LATERAL (SELECT t.id) l LEFT JOIN LATERAL (SELECT t.body) p ON {PAIR}",
-        "lateral",
-    )
     fails(f"SELECT 1 FROM tickets t ASOF JOIN products p ON t.id >= p.id AND {PAIR}", "ASOF")
