@@ -38,6 +38,7 @@ from covey_planner.language.surrounding import Surrounding, take_off
 from covey_planner.language.unions import exists_of_each_branch, in_each_branch
 from covey_planner.logical import Logical
 from covey_planner.lowering.lower import lower
+from covey_planner.lowering.once import Once
 from covey_planner.lowering.sampling import samples
 from covey_planner.optimize import optimize
 from covey_planner.ordering.anchors import Anchors
@@ -109,7 +110,7 @@ def _plan(
     around = take_off(scanned, texts, options.dialect)
     statement = _rewritten(around.statement, catalog, options)
     scanned = statement.scan
-    described, logical = _bound(statement, around, catalog, options.dialect)
+    described, logical, once = _bound(statement, around, catalog, options.dialect)
     columns = _describe(catalog, described, scanned) if around.yields else ()
     if around.yields:
         name_outputs(statement, [name for name, _ in columns])
@@ -127,6 +128,7 @@ def _plan(
         (explained and counted) or bool(open_.keys),
         around.change.statement() if around.change is not None else None,
         [name for name, _ in columns],
+        once,
     )
     sampled = samples(physical, open_.keys.keys())
     physical = around.finished(physical, scanned, unexpanded)
@@ -168,15 +170,19 @@ def _rewritten(statement: Statement, catalog: Catalog, options: PlanOptions) -> 
     return statement
 
 
-def _bound(statement: Statement, around: Surrounding, catalog: Catalog, dialect: str) -> tuple[str, Logical]:
-    """AI-free SQL with the columns of a statement that yields any, and its blocks."""
+def _bound(
+    statement: Statement, around: Surrounding, catalog: Catalog, dialect: str
+) -> tuple[str, Logical, Once]:
+    """AI-free SQL with the columns of a statement that yields any, its blocks, and what is to be run once."""
     if dialect == "duckdb":
         described = describe_text(statement.scan, around.texts) if around.yields else ""
-        return described, bind(statement, catalog)
+        once = Once.find(statement.tree, catalog)
+        return described, bind(statement, catalog), once
     foreign.adapt(statement, dialect)
     described = foreign.described(statement) if around.yields else ""
     try:
-        return described, bind(statement, catalog)
+        once = Once.find(statement.tree, catalog)
+        return described, bind(statement, catalog), once
     except PlanError as error:
         raise foreign.placed(error, statement) from None
 

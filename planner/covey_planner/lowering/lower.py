@@ -44,6 +44,7 @@ from covey_planner.lowering.grouping import probed
 from covey_planner.lowering.guarded import Program
 from covey_planner.lowering.label_lists import Lists
 from covey_planner.lowering.limited import ROWS, Limited, limited
+from covey_planner.lowering.once import Once
 from covey_planner.lowering.outer_joins import Joins
 from covey_planner.lowering.ranked import later
 from covey_planner.lowering.ranked_pairs import ranked_ending
@@ -63,18 +64,21 @@ def lower(
     estimated: bool = False,
     written: exp.Expr | None = None,
     names: Sequence[str] = (),
+    once: Once | None = None,
 ) -> PhysicalPlan:
     """The physical plan of a bound statement. names: of its columns.
 
     optimize: questions on the same documents come together, and a step ends where enough is known. estimated: with
-    what its estimates need. written: the statement that runs in the end, where it is not the tree itself.
+    what its estimates need. written: the statement that runs in the end, where it is not the tree itself. once:
+    the parts that are to be run once.
     """
     late = limited(logical, tree) if optimize and names and written is None else None
     lowering = Lowering(logical, tree, profile, optimize, estimated, late)
+    lowering.rewrites.once = once = once or Once()
     for block in logical.blocks:
         lowering.block(block, None)
     residual = lowering.rewrites.sql(written or tree) if late is None else lowering.below_limit(late, names)
-    return PhysicalPlan(lowering.steps.finished(), residual, profile.name)
+    return PhysicalPlan(*once.placed(lowering.steps.finished(), residual), profile.name)
 
 
 class Lowering:

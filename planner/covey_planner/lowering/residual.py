@@ -21,6 +21,7 @@ from covey_planner.language.render import render
 from covey_planner.logical import BLOCK, JOIN, Attached
 from covey_planner.lowering.domains import key
 from covey_planner.lowering.lookup import lookup
+from covey_planner.lowering.once import Once
 from covey_planner.lowering.semi_joins import as_predicates, in_place
 
 
@@ -116,7 +117,8 @@ class Beside(Protocol):
 class Rewrites:
     """What is known so far: the text for each answered site ("" where only the residual has one), the answer tables
     joined into each block, the joins of each block that become predicates, what is joined to the sides of a join, by
-    its number, what else the rows of a block have to fulfil, and the text of lists of labels, by their sites.
+    its number, what else the rows of a block have to fulfil, the text of lists of labels, by their sites, and the parts
+    that are run once.
     """
 
     sites: dict[int, str] = field(default_factory=dict)
@@ -125,12 +127,14 @@ class Rewrites:
     flags: dict[int, Beside] = field(default_factory=dict)
     conditions: dict[int, str] = field(default_factory=dict)
     lists: dict[tuple[int, ...], str] = field(default_factory=dict)
+    once: Once = field(default_factory=Once)
 
     def apply(self, node: exp.Expr) -> exp.Expr:
         """A copy with all known answers in place; a call without one becomes a typed NULL."""
         if isinstance(node, exp.Column | exp.Literal):
             return node.copy()
         holder = exp.Paren(this=node.copy())
+        self.once.put(holder, self.apply)
         joins: list[exp.Expr] = []
         for part in list(holder.walk()):
             if fragile(part) or part.meta_get(JOIN) in self.flags:

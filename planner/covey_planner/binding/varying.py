@@ -1,0 +1,90 @@
+"""Whether a query may yield other rows each time that DuckDB runs it, as far as its text tells; changes nothing.
+
+DuckDB keeps the order of a table's rows in a plain scan, so that LIMIT finds the same ones each time. Which rows come
+first out of a join, a DISTINCT, a UNION or a GROUP BY, or among equal keys of an order, depends on its threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from covey_planner.binding.clauses import own_nodes
+
+Resolve = Callable[[exp.Table], exp.Expr | None]
+"""The query that a name in FROM stands for, None for a stored table."""
+
+_OF_ORDER = frozenset(
+    [
+        *("any_value", "arbitrary", "arg_max", "arg_max_null", "arg_min", "arg_min_null", "array_agg"),
+        *(
+            "fill",
+            "first",
+            "first_value",
+            "group_concat",
+            "lag",
+            "last",
+            "last_value",
+            "lead",
+            "list",
+            "mode",
+        ),
+        *("nth_value", "ntile", "row_number", "string_agg"),
+    ]
+)
+"""Functions whose results depend on the order of rows, or of those that their order takes for equal."""
+
+_PLAIN = frozenset({"expressions", "from_", "where", "limit", "offset", "with_", "kind"})
+
+
+def varies(query: exp.Select | exp.SetOperation, resolve: Resolve) -> bool:
+    """Whether it is the query itself that picks some of several possible results; what it reads is not looked at."""
+    if picks_values(query):
+        return True
+    if not (query.args.get("limit") or query.args.get("offset")):
+        return False
+    return bool(query.args.get("order")) or not _is_plain(query, resolve)
+
+
+def picks_values(query: exp.Expr) -> bool:
+    """Whether it has a DISTINCT ON, or functions that depend on the order of rows."""
+    if not isinstance(query, exp.Select):
+        return False
+    distinct = query.args.get("distinct")
+    if distinct is not None and distinct.args.get("on") is not None:
+        return True
+    clauses = [query.args.get(key) for key in ("expressions", "having", "qualify", "order", "windows")]
+    parts = [part for clause in clauses for part in (clause if isinstance(clause, list) else [clause])]
+    return any(_of_order(node) for part in parts if part is not None for node in own_nodes(part))
+
+
+def _of_order(node: exp.Expr) -> bool:
+    if isinstance(node, exp.WindowSpec):
+        return str(node.args.get("kind") or "").upper() == "ROWS"
+    if not isinstance(node, exp.Func):
+        return False
+    name = str(node.this) if isinstance(node, exp.Anonymous) else node.sql_name()
+    return name.lower() in _OF_ORDER
+
+
+def _is_plain(query: exp.Expr | None, resolve: Resolve) -> bool:
+    """Whether it shows rows of one stored table in their order."""
+    while isinstance(query, exp.Subquery):
+        if not {key for key, value in query.args.items() if value} <= {"this", "alias"}:
+            return False
+        query = query.this
+    if isinstance(query, exp.Table):
+        if any(query.args.get(key) for key in ("joins", "pivots", "sample")):
+            return False
+        meant = resolve(query)
+        return isinstance(query.this, exp.Identifier) if meant is None else _is_plain(meant, resolve)
+    if isinstance(query, exp.Values):
+        return True
+    if not isinstance(query, exp.Select) or not {key for key, value in query.args.items() if value} <= _PLAIN:
+        return False
+    parts = [*query.expressions, *([query.args["where"]] if query.args.get("where") is not None else [])]
+    if any(part.find(exp.Query, exp.Window, exp.Explode, exp.Unnest) is not None for part in parts):
+        return False
+    source = query.args.get("from_")
+    return source is None or _is_plain(source.this, resolve)

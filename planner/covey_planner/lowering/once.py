@@ -1,0 +1,158 @@
+"""Parts of a statement that may yield other rows each time they run, run once: each into a table, before the first step
+that reads it.
+
+A statement runs as several queries, which must all see the same rows of such a part. Parts that ask, or that read the
+query around, stay as they are; so does one that a single query reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from covey_planner.binding.ctes import stands_alone, with_clause
+from covey_planner.binding.scope import Catalog
+from covey_planner.binding.varying import picks_values, varies
+from covey_planner.language.parse import sites_of
+from covey_planner.language.render import render
+from covey_planner.physical import AskStep
+
+PART = "covey_once"
+"""Key in a query's meta: the number of the part that it is; copies keep it."""
+
+_TABLE = "__covey_once"
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A query without AI calls. ctes: those that it can see."""
+
+    body: str
+    ctes: tuple[exp.CTE, ...]
+
+
+@dataclass
+class Once:
+    """The parts of a statement, by number, and the queries that fill the tables of those that were met so far."""
+
+    parts: Sequence[_Part] = ()
+    filled: dict[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def find(tree: exp.Expr, catalog: Catalog) -> Once:
+        """Find the parts of a statement that is to be bound, and mark them in its tree."""
+        parts: list[_Part] = []
+        marked: set[int] = set()
+        for node in tree.dfs(prune=lambda node: id(node) in marked):
+            if not isinstance(node, exp.Select | exp.SetOperation) or node is tree:
+                continue
+            ctes = _visible(node)
+            if _picks(node, ctes) and _stands_alone(node, ctes, catalog):
+                marked.add(id(node))
+                node.meta[PART] = len(parts)
+                parts.append(_Part(render(node), ctes))
+        return Once(parts)
+
+    def put(self, holder: exp.Expr, rewrite: Callable[[exp.Expr], exp.Expr]) -> None:
+        """Let copied queries below a node read the tables. rewrite: puts answers into what the parts read."""
+        if not self.parts:
+            return
+        marked = [node for node in holder.find_all(exp.Query) if node.meta_get(PART) is not None]
+        for node in marked:
+            number: int = node.meta_get(PART)
+            table, part = f"{_TABLE}{number}", self.parts[number]
+            if table not in self.filled:
+                self.filled[table] = with_clause(part.ctes, rewrite, part.body) + part.body
+            node.replace(exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.to_table(table))))
+
+    def placed(self, steps: Sequence[AskStep], residual: str) -> tuple[tuple[AskStep, ...], str]:
+        """The steps with the tables that each has to fill, and the residual. What one query alone reads is put back."""
+        steps, texts = list(steps), dict(self.filled)
+        for table in reversed(self.filled):
+            readers = [query for step in steps for query in _queries(step)] + [residual, *texts.values()]
+            if sum(_reads(query, table) for query in readers) > 1:
+                continue
+            body = self.parts[int(table.removeprefix(_TABLE))].body
+            del texts[table]
+            texts = {name: _put_back(text, table, body) for name, text in texts.items()}
+            residual = _put_back(residual, table, body)
+            for number, step in enumerate(steps):
+                before = tuple((name, _put_back(query, table, body)) for name, query in step.before)
+                steps[number] = replace(step, before=before)
+        there: list[str] = []
+        for number, step in enumerate(steps):
+            new = [table for query in _queries(step) for table in _needed(query, texts, there)]
+            steps[number] = replace(step, before=(*((table, texts[table]) for table in new), *step.before))
+        return tuple(steps), residual
+
+
+def _needed(query: str, texts: dict[str, str], there: list[str]) -> Iterator[str]:
+    """The tables that a query reads and that are not there yet, each behind those that fill it; they then are."""
+    for table in texts:
+        if table not in there and _reads(query, table):
+            yield from _needed(texts[table], texts, there)
+            there.append(table)
+            yield table
+
+
+def _queries(step: AskStep) -> list[str]:
+    """The SQL that a step runs."""
+    domains = [step.anchors, *([step.partners] if step.partners is not None else [])]
+    texts = [argument.texts for domain in domains for argument in domain.arguments]
+    groups = [] if step.groups is None else [step.groups.sql, step.groups.wanted]
+    before = [query for _, query in step.before]
+    return [*(domain.sql for domain in domains), *texts, step.pairs or "", *groups, *before]
+
+
+def _reads(query: str, table: str) -> bool:
+    return re.search(rf"{table}\b", query) is not None
+
+
+def _put_back(query: str, table: str, body: str) -> str:
+    return re.sub(rf"SELECT \* FROM {table}\b", lambda _: body, query)
+
+
+def _picks(node: exp.Select | exp.SetOperation, ctes: Sequence[exp.CTE]) -> bool:
+    """Whether a query picks some of several possible results, and it matters which."""
+    if isinstance(node.parent, exp.Exists) and not picks_values(node):
+        return False
+    known = {cte.alias.lower(): cte.this for cte in ctes}
+    return varies(node, lambda table: None if table.db else known.get(table.name.lower()))
+
+
+def _stands_alone(node: exp.Expr, ctes: Sequence[exp.CTE], catalog: Catalog) -> bool:
+    """Whether a query asks nothing, and can be read outside of the statement with the same meaning."""
+    names = [cte.alias.lower() for cte in ctes]
+    if sites_of(node) or len(set(names)) < len(names):
+        return False
+    around = {cte.alias.lower() for cte in _around(node)}
+    if any(table.name.lower() in around for table in node.find_all(exp.Table) if not table.db):
+        return False
+    return stands_alone(catalog, ctes, exp.Subquery(this=node.copy()))
+
+
+def _around(node: exp.Expr) -> Iterator[exp.CTE]:
+    """The CTEs that a node is a part of."""
+    parent = node.parent
+    while parent is not None:
+        if isinstance(parent, exp.CTE):
+            yield parent
+        parent = parent.parent
+
+
+def _visible(node: exp.Expr) -> tuple[exp.CTE, ...]:
+    """The CTEs that a query can read besides its own, the outermost first."""
+    found: list[exp.CTE] = []
+    child, parent = node, node.parent
+    while parent is not None:
+        with_ = parent.args.get("with_")
+        if isinstance(parent, exp.With):
+            before = next(n for n, cte in enumerate(parent.expressions) if cte is child)
+            found[:0] = parent.expressions[:before]
+        elif with_ is not None and with_ is not child:
+            found[:0] = with_.expressions
+        child, parent = parent, parent.parent
+    return tuple(found)
