@@ -214,3 +214,9 @@ def test_what_is_not_dropped_is_answered_whatever_happens_to_the_others(grove: G
 def test_forests_that_failed_once(seed: int, size: int, arena: int, chunk: int) -> None:
     forest = replace(build_forest(seed, size, roomy=False), arena=arena, chunk=chunk)
     run(forest, expect(forest.orders, forest.columns))
+
+
+def test_what_pairs_hold_already_is_not_kept_for_them_once_more() -> None:
+    """The last pair of a chunk computed anew what those behind it hold from an earlier one."""
+    forest = build_forest(78, 5, roomy=False)
+    disturb(forest, expect(forest.orders, forest.columns), Random(1))

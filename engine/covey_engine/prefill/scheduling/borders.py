@@ -72,7 +72,7 @@ def nodes_to_keep(borders: Iterable[Border], plan: Outline) -> list[int]:
 def cross(border: Border, plan: Outline, kept: Retention, tree: Tree) -> Nodes | None:
     """Take the pairs behind a border from where they wait; they are ready, and hold what is there of their prompts.
 
-    The nodes that they let go of, None for none.
+    The nodes that they let go of or did not take, None for none.
     """
     strip, index = border.place(plan)
     held, ends = np.empty((2, len(border.steps)), np.int64)
@@ -103,8 +103,11 @@ def _above(node: Nodes, steps: Ints, tree: Tree) -> Nodes:
 
 
 def _go_on(following: Batch, held: Nodes, ends: Ints, tree: Tree) -> Nodes | None:
-    """Make pairs that wait ready, with nodes to hold, of prompts that were computed up to `ends`; what they let go."""
+    """Make pairs that wait ready, with nodes to hold, of prompts that were computed up to `ends`; what they let go, and
+    what they did not take, as they hold as much already.
+    """
     job, before, source = following.job, following.held, _ready(following.job, following.ask)
+    offered = held
     if source is None:
         job.take(len(following))
     else:
@@ -122,7 +125,7 @@ def _go_on(following: Batch, held: Nodes, ends: Ints, tree: Tree) -> Nodes | Non
         lost = np.zeros(len(ends), np.int64) if following.lost is None else following.lost
         following.lost = np.where(dropped, np.maximum(lost, ends), lost)
     job.ready.appendleft(following)
-    return before
+    return None if before is None else np.concatenate([before, offered])
 
 
 def top_up(job: Job, tree: Tree) -> None:
