@@ -7,13 +7,13 @@ Never runs the model, and DuckDB only to describe AI-free statements.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from covey_planner.binding.bind import bind
-from covey_planner.binding.scope import Aside, Catalog, describe
+from covey_planner.binding.scope import Aside, Catalog, Viewing, describe
 from covey_planner.cost.estimate import StepEstimate, estimate
 from covey_planner.cost.statistics import Counting
 from covey_planner.errors import BindError, PlanError, Unsupported
@@ -60,6 +60,7 @@ class _Once:
         self._columns = catalog.columns()
         self.describe = catalog.describe
         self.describe_aside = catalog.describe_aside if isinstance(catalog, Aside) else catalog.describe
+        self.views: Callable[[], Mapping[str, str]] = catalog.views if isinstance(catalog, Viewing) else dict
 
     def columns(self) -> Mapping[str, Mapping[str, str]]:
         """What the catalog said."""

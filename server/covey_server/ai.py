@@ -47,6 +47,10 @@ class CursorCatalog:
         """The columns of every table and view, with their DuckDB types."""
         return {**self.database.columns(self.cursor), lifecycle.TABLE: lifecycle.DUCKDB_TYPES}
 
+    def views(self) -> Mapping[str, str]:
+        """The statement that creates each view."""
+        return self.database.views(self.cursor)
+
     def describe(self, sql: str) -> list[tuple[str, str]]:
         """Name and DuckDB type of what an AI-free statement yields."""
         # A text in another dialect is seen as DuckDB's SQL here for the first time.

@@ -114,6 +114,17 @@ class Database:
             tables.setdefault(table, {})[column] = kind
         return tables
 
+    def views(self, cursor: duckdb.DuckDBPyConnection | None = None) -> dict[str, str]:
+        """The statement that creates each view, by its name. cursor: as of `columns`."""
+        own = self.cursor() if cursor is None else cursor
+        rows = own.execute(
+            "SELECT view_name, sql FROM duckdb_views() "
+            "WHERE schema_name = 'main' AND database_name = current_database() AND NOT internal"
+        ).fetchall()
+        if cursor is None:
+            own.close()
+        return dict(rows)
+
     def describe(self, sql: str, cursor: duckdb.DuckDBPyConnection | None = None) -> list[tuple[str, str]]:
         """Name and DuckDB type of each output column of a SELECT, which is not run. Raises duckdb.Error."""
         own = self.cursor() if cursor is None else cursor

@@ -33,6 +33,7 @@ def database() -> Iterator[Database]:
     database.cursor().execute(
         "CREATE TABLE big AS SELECT i AS id, 'b' || (i * 7919 % 60000) AS body FROM range(300000) r(i)"
     )
+    database.cursor().execute(f"CREATE VIEW picked AS {PICKED}")
     yield database
     database.close()
 
@@ -41,6 +42,7 @@ def database() -> Iterator[Database]:
     "sql",
     [
         f"SELECT id, text FROM ({PICKED}) x WHERE AI_FILTER('A?', text) IS NOT NULL",
+        "SELECT x.id, x.text FROM picked x WHERE AI_FILTER('A?', x.text) IS NOT NULL",
         f"WITH x AS ({PICKED}) SELECT id, text FROM x WHERE AI_FILTER('A?', text) OR NOT AI_FILTER('A?', text)",
     ],
 )

@@ -132,3 +132,57 @@ def test_explain_says_what_is_run_first(ticking: duckdb.DuckDBPyConnection) -> N
     text = plan(sql, MemoryCatalog(ticking), PlanOptions(DOCUMENT_FIRST)).text
     assert "first: __covey_once0: SELECT DISTINCT b FROM t LIMIT 5" in text
     assert ticking.execute("SELECT * FROM duckdb_tables() WHERE temporary").fetchall() == []
+
+
+VIEWS = """
+CREATE VIEW picked AS SELECT DISTINCT id, 'b' || tick() AS b FROM t LIMIT 5;
+CREATE VIEW renamed (n, text) AS FROM picked;
+CREATE VIEW plain AS SELECT id, b FROM t WHERE k = 1 LIMIT 2;
+"""
+
+
+class Viewing(MemoryCatalog):
+    """A catalog that tells what its views are."""
+
+    def views(self) -> dict[str, str]:
+        return dict(self.connection.execute("SELECT view_name, sql FROM duckdb_views()").fetchall())
+
+
+@pytest.mark.parametrize(
+    ("sql", "parts"),
+    [
+        ("SELECT x.b, x.id FROM picked x WHERE AI_FILTER('a?', x.b || '') IS NOT NULL", 1),
+        (
+            "SELECT picked.* FROM p JOIN main.picked ON p.id = 1 WHERE AI_FILTER('a?', picked.b || '') IS NOT NULL",
+            1,
+        ),
+        ("SELECT text FROM renamed WHERE AI_FILTER('a?', text || '') IS NOT NULL", 1),
+        (
+            f"WITH w AS (SELECT n, text FROM renamed) SELECT text AS b FROM w x WHERE {EVER.replace('b', 'text')}",
+            1,
+        ),
+        (f"SELECT x.b FROM (SELECT id, b FROM picked LIMIT 5) x WHERE {EVER}", 1),
+        ("SELECT id, AI_FILTER('a?', b) FROM (SELECT id, b FROM picked OFFSET 0) LIMIT 5", 0),
+        (
+            "SELECT id FROM t x WHERE AI_FILTER('a?', x.b) IS NOT NULL UNION ALL SELECT id FROM picked LIMIT 5",
+            0,
+        ),
+        (f"WITH picked AS (FROM t WHERE id < 5) SELECT x.b FROM picked x WHERE {EVER}", 0),
+    ],
+)
+def test_views_are_run_once(sql: str, parts: int, ticking: duckdb.DuckDBPyConnection) -> None:
+    ticking.execute(VIEWS)
+    physical = plan(sql, Viewing(ticking), PlanOptions(DOCUMENT_FIRST)).physical
+    filled = [
+        table for step in physical.steps for table, _ in step.before if table.startswith("__covey_once")
+    ]
+    assert len(filled) == parts
+    _, rows = Reference(ticking).run(physical)
+    assert len(rows) == 5
+
+
+def test_plain_views_stay_where_they_are(ticking: duckdb.DuckDBPyConnection) -> None:
+    ticking.execute(VIEWS)
+    sql = f"SELECT x.b FROM (SELECT b FROM plain LIMIT 1) x JOIN plain USING (b) WHERE {EVER}"
+    physical = plan(sql, Viewing(ticking), PlanOptions(DOCUMENT_FIRST)).physical
+    assert runs(physical, "__covey_once") == 0

@@ -37,6 +37,15 @@ class Aside(Protocol):
         ...
 
 
+@runtime_checkable
+class Viewing(Protocol):
+    """A catalog that tells what its views are."""
+
+    def views(self) -> Mapping[str, str]:
+        """The statement that creates each view, in DuckDB's SQL, by the view's name."""
+        ...
+
+
 _CATEGORY = re.compile(r"^[A-Z][A-Za-z ]* Error: ")
 """How DuckDB's messages begin."""
 

@@ -6,9 +6,11 @@ first out of a join, a DISTINCT, a UNION or a GROUP BY, or among equal keys of a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
 
 from covey_planner.binding.clauses import own_nodes
 
@@ -88,3 +90,40 @@ def _is_plain(query: exp.Expr | None, resolve: Resolve) -> bool:
         return False
     source = query.args.get("from_")
     return source is None or _is_plain(source.this, resolve)
+
+
+class Views:
+    """Stored views. created: the statement that creates each, by its name."""
+
+    def __init__(self, created: Mapping[str, str]) -> None:
+        self._created = {name.lower(): sql for name, sql in created.items()}
+        self._read: dict[str, exp.Expr | None] = {}
+        self._varying: dict[str, bool] = {}
+
+    def query(self, table: exp.Table) -> exp.Expr | None:
+        """The query of the view that a name stands for; None where it is no view, or one that cannot be read."""
+        name = table.name.lower()
+        if name not in self._created or table.db.lower() not in {"", "main"}:
+            return None
+        if name not in self._read:
+            try:
+                (tree,) = Dialect.get_or_raise("duckdb").parse(self._created[name])
+            except (SqlglotError, ValueError):
+                tree = None
+            self._read[name] = tree.expression if isinstance(tree, exp.Create) else None
+        return self._read[name]
+
+    def varies(self, table: exp.Table) -> bool:
+        """Whether a name stands for a view that may show other rows each time, by itself or by a view in it."""
+        query, name = self.query(table), table.name.lower()
+        if query is None:
+            return False
+        if name not in self._varying:
+            self._varying[name] = False
+            self._varying[name] = any(map(self._part_varies, query.walk()))
+        return self._varying[name]
+
+    def _part_varies(self, node: exp.Expr) -> bool:
+        if isinstance(node, exp.Select | exp.SetOperation):
+            return varies(node, self.query)
+        return isinstance(node, exp.Table) and self.varies(node)

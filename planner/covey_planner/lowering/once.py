@@ -8,30 +8,37 @@ query around, stay as they are; so does one that a single query reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from covey_planner.binding.ctes import stands_alone, with_clause
-from covey_planner.binding.scope import Catalog
-from covey_planner.binding.varying import picks_values, varies
+from covey_planner.binding.scope import Catalog, Viewing
+from covey_planner.binding.varying import Views, picks_values, varies
 from covey_planner.language.parse import sites_of
 from covey_planner.language.render import render
 from covey_planner.physical import AskStep
 
 PART = "covey_once"
-"""Key in a query's meta: the number of the part that it is; copies keep it."""
+"""Key in the meta of a query, or of a view's name: the number of the part that it is; copies keep it."""
 
 _TABLE = "__covey_once"
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A query without AI calls. ctes: those that it can see."""
+    """A query without AI calls. ctes: those that it can see; view: the view that it stands for, as written."""
 
     body: str
-    ctes: tuple[exp.CTE, ...]
+    ctes: tuple[exp.CTE, ...] = ()
+    view: str = ""
+
+    def put_back(self, query: str, table: str) -> str:
+        """A query that reads what the part reads, instead of the part's table."""
+        if self.view:
+            return re.sub(rf"{table}\b", lambda _: self.view, query)
+        return re.sub(rf"SELECT \* FROM {table}\b", lambda _: self.body, query)
 
 
 @dataclass
@@ -46,27 +53,29 @@ class Once:
         """Find the parts of a statement that is to be bound, and mark them in its tree."""
         parts: list[_Part] = []
         marked: set[int] = set()
+        views = Views(catalog.views() if isinstance(catalog, Viewing) else {})
         for node in tree.dfs(prune=lambda node: id(node) in marked):
-            if not isinstance(node, exp.Select | exp.SetOperation) or node is tree:
-                continue
-            ctes = _visible(node)
-            if _picks(node, ctes) and _stands_alone(node, ctes, catalog):
+            part = None if node is tree else _part(node, views, catalog)
+            if part is not None:
                 marked.add(id(node))
                 node.meta[PART] = len(parts)
-                parts.append(_Part(render(node), ctes))
+                parts.append(part)
         return Once(parts)
 
     def put(self, holder: exp.Expr, rewrite: Callable[[exp.Expr], exp.Expr]) -> None:
         """Let copied queries below a node read the tables. rewrite: puts answers into what the parts read."""
         if not self.parts:
             return
-        marked = [node for node in holder.find_all(exp.Query) if node.meta_get(PART) is not None]
+        marked = [node for node in holder.find_all(exp.Query, exp.Table) if node.meta_get(PART) is not None]
         for node in marked:
             number: int = node.meta_get(PART)
             table, part = f"{_TABLE}{number}", self.parts[number]
             if table not in self.filled:
                 self.filled[table] = with_clause(part.ctes, rewrite, part.body) + part.body
-            node.replace(exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.to_table(table))))
+            if part.view:
+                _rename(node, table)
+            else:
+                node.replace(exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.to_table(table))))
 
     def placed(self, steps: Sequence[AskStep], residual: str) -> tuple[tuple[AskStep, ...], str]:
         """The steps with the tables that each has to fill, and the residual. What one query alone reads is put back."""
@@ -75,12 +84,12 @@ class Once:
             readers = [query for step in steps for query in _queries(step)] + [residual, *texts.values()]
             if sum(_reads(query, table) for query in readers) > 1:
                 continue
-            body = self.parts[int(table.removeprefix(_TABLE))].body
+            part = self.parts[int(table.removeprefix(_TABLE))]
             del texts[table]
-            texts = {name: _put_back(text, table, body) for name, text in texts.items()}
-            residual = _put_back(residual, table, body)
+            texts = {name: part.put_back(text, table) for name, text in texts.items()}
+            residual = part.put_back(residual, table)
             for number, step in enumerate(steps):
-                before = tuple((name, _put_back(query, table, body)) for name, query in step.before)
+                before = tuple((name, part.put_back(query, table)) for name, query in step.before)
                 steps[number] = replace(step, before=before)
         there: list[str] = []
         for number, step in enumerate(steps):
@@ -111,16 +120,49 @@ def _reads(query: str, table: str) -> bool:
     return re.search(rf"{table}\b", query) is not None
 
 
-def _put_back(query: str, table: str, body: str) -> str:
-    return re.sub(rf"SELECT \* FROM {table}\b", lambda _: body, query)
+def _rename(node: exp.Expr, table: str) -> None:
+    """Let a name in FROM stand for a table."""
+    alias = node.args.get("alias") or exp.TableAlias()
+    if alias.args.get("this") is None:
+        alias.set("this", node.this.copy())
+    node.set("alias", alias)
+    node.set("db", None)
+    node.set("this", exp.to_identifier(table))
 
 
-def _picks(node: exp.Select | exp.SetOperation, ctes: Sequence[exp.CTE]) -> bool:
+def _part(node: exp.Expr, views: Views, catalog: Catalog) -> _Part | None:
+    """The part that a node of a statement is, None for one that is none."""
+    if isinstance(node, exp.Table):
+        if not views.varies(node) or node.name.lower() in _names(_visible(node), _around(node)):
+            return None
+        columns = node.root().find_all(exp.Column)
+        if not isinstance(node.parent, exp.From | exp.Join) or any(
+            column.args.get("db") for column in columns
+        ):
+            return None
+        bare = exp.Table(this=node.this.copy(), db=node.args.get("db"))
+        return _Part(f"SELECT * FROM {render(bare)}", view=render(bare))
+    if not isinstance(node, exp.Select | exp.SetOperation):
+        return None
+    ctes = _visible(node)
+    alone = _picks(node, ctes, views) and _stands_alone(node, ctes, catalog)
+    return _Part(render(node), ctes) if alone else None
+
+
+def _names(*ctes: Iterable[exp.CTE]) -> set[str]:
+    return {cte.alias.lower() for some in ctes for cte in some}
+
+
+def _picks(node: exp.Select | exp.SetOperation, ctes: Sequence[exp.CTE], views: Views) -> bool:
     """Whether a query picks some of several possible results, and it matters which."""
     if isinstance(node.parent, exp.Exists) and not picks_values(node):
         return False
     known = {cte.alias.lower(): cte.this for cte in ctes}
-    return varies(node, lambda table: None if table.db else known.get(table.name.lower()))
+
+    def resolve(table: exp.Table) -> exp.Expr | None:
+        return views.query(table) if table.db else known.get(table.name.lower()) or views.query(table)
+
+    return varies(node, resolve)
 
 
 def _stands_alone(node: exp.Expr, ctes: Sequence[exp.CTE], catalog: Catalog) -> bool:
@@ -128,7 +170,7 @@ def _stands_alone(node: exp.Expr, ctes: Sequence[exp.CTE], catalog: Catalog) -> 
     names = [cte.alias.lower() for cte in ctes]
     if sites_of(node) or len(set(names)) < len(names):
         return False
-    around = {cte.alias.lower() for cte in _around(node)}
+    around = _names(_around(node))
     if any(table.name.lower() in around for table in node.find_all(exp.Table) if not table.db):
         return False
     return stands_alone(catalog, ctes, exp.Subquery(this=node.copy()))
