@@ -7,6 +7,7 @@ from itertools import count
 
 import duckdb
 import pytest
+from covey_planner.cost.statistics import Pinned
 from covey_planner.physical import AskStep, PhysicalPlan
 from covey_planner.plan import PlanOptions, plan
 from support.plan_reference import DOCUMENT_FIRST, MemoryCatalog, Reference, install_oracle
@@ -186,3 +187,23 @@ def test_plain_views_stay_where_they_are(ticking: duckdb.DuckDBPyConnection) -> 
     sql = f"SELECT x.b FROM (SELECT b FROM plain LIMIT 1) x JOIN plain USING (b) WHERE {EVER}"
     physical = plan(sql, Viewing(ticking), PlanOptions(DOCUMENT_FIRST)).physical
     assert runs(physical, "__covey_once") == 0
+
+
+def test_estimates_read_no_such_table(ticking: duckdb.DuckDBPyConnection) -> None:
+    sql = (
+        "WITH early AS (SELECT id FROM t WHERE id < 7) SELECT x.id FROM t x, p WHERE AI_FILTER('a?', x.b)"
+        " AND x.id IN (SELECT DISTINCT id FROM early LIMIT 4) AND AI_FILTER(PROMPT('{0} {1}', x.b, p.name))"
+        " AND p.id = x.k"
+    )
+    options = PlanOptions(DOCUMENT_FIRST, encode=lambda text, _: [0] * len(text))
+    physical = plan(f"EXPLAIN {sql}", MemoryCatalog(ticking), options, statistics=Pinned()).physical
+    sides = [side for step in physical.steps for side in (step.anchors, step.partners) if side is not None]
+    given = [
+        each
+        for each in [*(side.given for side in sides), *(step.pairs_given for step in physical.steps)]
+        if each
+    ]
+    assert len(given) > 2
+    for each in given:
+        ticking.execute(each.rows)
+        ticking.execute(each.counted)

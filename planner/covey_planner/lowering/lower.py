@@ -78,7 +78,8 @@ def lower(
     for block in logical.blocks:
         lowering.block(block, None)
     residual = lowering.rewrites.sql(written or tree) if late is None else lowering.below_limit(late, names)
-    return PhysicalPlan(*once.placed(lowering.steps.finished(), residual), profile.name)
+    free = None if lowering.free is None else lowering.free.apply
+    return PhysicalPlan(*once.placed(lowering.steps.finished(), residual, free), profile.name)
 
 
 class Lowering:

@@ -18,7 +18,7 @@ from covey_planner.binding.scope import Catalog, Viewing
 from covey_planner.binding.varying import Views, picks_values, varies
 from covey_planner.language.parse import sites_of
 from covey_planner.language.render import render
-from covey_planner.physical import AskStep
+from covey_planner.physical import AskStep, Domain, Given
 
 PART = "covey_once"
 """Key in the meta of a query, or of a view's name: the number of the part that it is; copies keep it."""
@@ -77,9 +77,17 @@ class Once:
             else:
                 node.replace(exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.to_table(table))))
 
-    def placed(self, steps: Sequence[AskStep], residual: str) -> tuple[tuple[AskStep, ...], str]:
-        """The steps with the tables that each has to fill, and the residual. What one query alone reads is put back."""
-        steps, texts = list(steps), dict(self.filled)
+    def placed(
+        self,
+        steps: Sequence[AskStep],
+        residual: str,
+        free: Callable[[exp.Expr], exp.Expr] | None,
+    ) -> tuple[tuple[AskStep, ...], str]:
+        """The steps with the tables that each has to fill, and the residual. What one query alone reads is put back.
+
+        free: takes AI calls out of what parts read, for estimates, which read no such table.
+        """
+        steps, texts = [self._estimated(step, free) for step in steps], dict(self.filled)
         for table in reversed(self.filled):
             readers = [query for step in steps for query in _queries(step)] + [residual, *texts.values()]
             if sum(_reads(query, table) for query in readers) > 1:
@@ -96,6 +104,28 @@ class Once:
             new = [table for query in _queries(step) for table in _needed(query, texts, there)]
             steps[number] = replace(step, before=(*((table, texts[table]) for table in new), *step.before))
         return tuple(steps), residual
+
+    def _estimated(self, step: AskStep, free: Callable[[exp.Expr], exp.Expr] | None) -> AskStep:
+        """A step whose rows are counted without the tables."""
+        if free is None or not self.filled:
+            return step
+
+        def without(given: Given | None) -> Given | None:
+            if given is None:
+                return None
+            rows, alike = given.rows, given.alike
+            for table in self.filled:
+                part = self.parts[int(table.removeprefix(_TABLE))]
+                whole = replace(part, body=with_clause(part.ctes, free, part.body) + part.body)
+                rows, alike = whole.put_back(rows, table), whole.put_back(alike, table)
+            return replace(given, rows=rows, alike=alike)
+
+        def side(domain: Domain) -> Domain:
+            return replace(domain, given=without(domain.given))
+
+        partners = None if step.partners is None else side(step.partners)
+        pairs = without(step.pairs_given)
+        return replace(step, anchors=side(step.anchors), partners=partners, pairs_given=pairs)
 
 
 def _needed(query: str, texts: dict[str, str], there: list[str]) -> Iterator[str]:
