@@ -131,7 +131,8 @@ def test_closing_a_session_ends_its_streams_and_drops_its_tickets(
 ) -> None:
     if transaction:
         planned(channel, "BEGIN")
-    waiting = planned(channel, "SELECT 'waiting'")
+    asked = f"SELECT 'waiting, {transaction}'"
+    waiting = planned(channel, asked)
     stream = fetched(channel, planned(channel, LONG + f" -- {transaction}"))
     next(stream)
     (body,) = act(channel, "CloseSession", flight.CloseSessionRequest())
@@ -143,6 +144,6 @@ def test_closing_a_session_ends_its_streams_and_drops_its_tickets(
         # Its rows end, or its transaction does, whichever is noticed first.
         assert refused(stream)[0] in (StatusCode.CANCELLED, StatusCode.NOT_FOUND)
     assert refused(fetched(channel, waiting)) == said
-    running = "SELECT count(*) FROM covey_queries WHERE state IN ('running', 'planned')"
-    assert rows(connection, running) == [(1,)]
+    ours = "SELECT state FROM covey_queries WHERE sql IN (?, ?) AND state IN ('running', 'planned')"
+    assert rows(connection, ours, (asked, LONG + f" -- {transaction}")) == []
     assert len(list(fetched(channel, planned(channel, "SELECT 1")))) == 2
