@@ -101,9 +101,10 @@ def test_a_temporary_root_goes_with_the_library(database: Database, counting: Co
 
 
 def test_a_root_that_cannot_be_used_is_named(tmp_path: Path, database: Database, counting: Counting) -> None:
-    (tmp_path / "file").write_text("x")
-    library = TokenLibrary(tmp_path / "file", counting, database)
-    with pytest.raises(
-        StorageError, match=f"^cannot keep the tokens of t.a: cannot use the folder {tmp_path / 'file'}"
-    ):
+    root = tmp_path / "file"
+    library = TokenLibrary(root, counting, database)
+    root.write_text("x")
+    with pytest.raises(StorageError, match=f"^cannot keep the tokens of t.a: cannot use the folder {root}"):
         library.column("t", "a")
+    with pytest.raises(StorageError, match=f"^cannot write the token columns of the database into {root}: "):
+        TokenLibrary(root, counting, database)

@@ -26,7 +26,8 @@ def flatten(tree: exp.Query, stored: Mapping[str, Mapping[str, str]]) -> None:
     stored: the columns of stored tables, by which it is known what `*` shows.
     """
     columns = {name.lower(): list(map(str.lower, own)) for name, own in stored.items()}
-    columns = {name: own for name, own in columns.items() if name not in _cte_names(tree)}
+    named = _cte_names(tree)
+    columns = {name: own for name, own in columns.items() if name not in named}
     for table in list(tree.find_all(exp.Subquery)):
         _forget_names(table, columns)
     for select in reversed(list(tree.find_all(exp.Select, bfs=True))):
