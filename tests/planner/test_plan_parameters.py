@@ -157,3 +157,11 @@ def test_values_by_name(catalog: MemoryCatalog) -> None:
     assert "= 7" in plan(sql, catalog, OPTIONS, {"n": 7}).physical.residual
     with pytest.raises(BindError, match="parameter 'n' has no value"):
         plan(sql, catalog, OPTIONS, {"m": 7})
+
+
+def test_a_cte_hides_the_stored_table_of_its_name(database: duckdb.DuckDBPyConnection) -> None:
+    database.execute("CREATE TABLE w (c0 INTEGER)")
+    sql = (
+        "WITH w AS (SELECT body AS c0 FROM tickets WHERE AI_FILTER('a?', body)) SELECT c0 FROM w WHERE c0 > ?"
+    )
+    assert plan(sql, MemoryCatalog(database), OPTIONS).parameter_types == ("VARCHAR",)

@@ -30,7 +30,7 @@ def infer_types(
     """
     types: dict[int | str, str] = dict.fromkeys(parameter_keys(placeholders), "VARCHAR")
     columns: dict[str, set[str]] = {}
-    said = {token.text.lower() for token in tokens}
+    said = {token.text.lower() for token in tokens} - set(_ctes(tokens))
     for table, kinds in catalog.columns().items():
         for name, kind in kinds.items() if table.lower().rpartition(".")[2] in said else ():
             columns.setdefault(name.lower(), set()).add(kind)
@@ -39,6 +39,15 @@ def infer_types(
         if found is not None:
             types[place.key] = found
     return types
+
+
+def _ctes(tokens: Sequence[Token]) -> Iterator[str]:
+    """The names of CTEs, which hide stored tables."""
+    texts = [token.text.upper() for token in tokens]
+    for at in range(1, len(texts) - 2):
+        named = texts[at - 1] in {"WITH", "RECURSIVE", ","} and texts[at + 1] == "AS"
+        if named and texts[at + 2] in {"(", "MATERIALIZED", "NOT"}:
+            yield tokens[at].text.lower()
 
 
 def typed_nulls(
