@@ -110,33 +110,47 @@ def measure(
     )
 
 
-def main() -> None:
+def options(description: str | None) -> argparse.ArgumentParser:
+    """What a run of the workloads can be told."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("model", type=Path)
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--profile", default="qwen3_short")
-    parser.add_argument("--name", default="", help="whose figures they are, for bench/peers/summary.py")
-    parser.add_argument("--prompts-of", default="own", help="whose prompts the profile says, likewise")
-    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", default="", help="workloads, by name, with commas between them")
     parser.add_argument("--scale", type=float, default=1.0, help="a part of the rows, for a look")
-    wished = parser.parse_args()
-    flops = linear_flops(json.loads((wished.model / "config.json").read_text()))
-    chosen = wished.only.split(",") if wished.only else [workload.name for workload in workloads.WORKLOADS]
-    about = {"engine": wished.name, "prompts_of": wished.prompts_of} if wished.name else {}
+    return parser
+
+
+@contextmanager
+def serving(
+    wished: argparse.Namespace, *more: str
+) -> Iterator[tuple[Path, covey.Connection, list[workloads.Workload]]]:
+    """A server on the workloads' tables: its folder, a connection, and the workloads that are wished for."""
+    names = wished.only.split(",") if wished.only else [workload.name for workload in workloads.WORKLOADS]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         workloads.write(folder / "tables", wished.model / "tokenizer.json", wished.scale)
         arguments = ["--model", str(wished.model), "--data", str(folder / "tables")]
         arguments += ["--profile", wished.profile, "--dtype", wished.dtype, "--device", wished.device]
-        with server(folder, *arguments) as address, covey.connect(address) as connection:
-            for workload in workloads.WORKLOADS:
-                if workload.name in chosen:
-                    measure(connection, workload, wished.repeats, flops, about)
-            print((folder / "server.log").read_text()[-2000:])
+        with server(folder, *arguments, *more) as address, covey.connect(address) as connection:
+            yield folder, connection, [each for each in workloads.WORKLOADS if each.name in names]
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--name", default="", help="whose figures they are, for bench/peers/summary.py")
+    parser.add_argument("--prompts-of", default="own", help="whose prompts the profile says, likewise")
+    parser.add_argument("--repeats", type=int, default=3)
+    wished = parser.parse_args()
+    flops = linear_flops(json.loads((wished.model / "config.json").read_text()))
+    about = {"engine": wished.name, "prompts_of": wished.prompts_of} if wished.name else {}
+    with serving(wished) as (folder, connection, chosen):
+        for workload in chosen:
+            measure(connection, workload, wished.repeats, flops, about)
+        print((folder / "server.log").read_text()[-2000:])
 
 
 if __name__ == "__main__":

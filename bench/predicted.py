@@ -10,14 +10,11 @@ measured rates, by the datasheet, and taken; the first over the last.
 
 from __future__ import annotations
 
-import argparse
 import json
-import tempfile
-from pathlib import Path
 
 import covey
 import workloads
-from end_to_end import server
+from end_to_end import options, serving
 
 
 def compare(connection: covey.Connection, workload: workloads.Workload) -> str:
@@ -40,32 +37,15 @@ def compare(connection: covey.Connection, workload: workloads.Workload) -> str:
 
 def main() -> None:
     """Start a server, make the tables, print a table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--profile", default="qwen3_short")
-    parser.add_argument("--only", default="", help="workloads, by name, with commas between them")
-    parser.add_argument("--scale", type=float, default=1.0, help="a part of the rows, for a look")
-    wished = parser.parse_args()
-    chosen = wished.only.split(",") if wished.only else [workload.name for workload in workloads.WORKLOADS]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        workloads.write(folder / "tables", wished.model / "tokenizer.json", wished.scale)
-        arguments = ["--model", str(wished.model), "--data", str(folder / "tables"), "--calibrate", "always"]
-        arguments += ["--profile", wished.profile, "--dtype", wished.dtype, "--device", wished.device]
-        with server(folder, *arguments) as address, covey.connect(address) as connection:
-            names = "fresh tokens", "counted", "M pairs", "counted", "seconds", "limit", "taken", "ratio"
-            widths = 12, 12, 11, 11, 10, 10, 10, 8
-            print(
-                "workload      "
-                + "".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))
-            )
-            for workload in workloads.WORKLOADS:
-                if workload.name in chosen:
-                    print(compare(connection, workload), flush=True)
+    wished = options(__doc__).parse_args()
+    with serving(wished, "--calibrate", "always") as (_, connection, chosen):
+        names = "fresh tokens", "counted", "M pairs", "counted", "seconds", "limit", "taken", "ratio"
+        widths = 12, 12, 11, 11, 10, 10, 10, 8
+        print(
+            "workload      " + "".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))
+        )
+        for workload in chosen:
+            print(compare(connection, workload), flush=True)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from covey_planner.physical import AnchorText, AskStep, Domain, Text
 from covey_storage.catalog import Database
 from covey_storage.library import TokenLibrary
 from covey_storage.tokenizer import Tokenizer
-from support.fake_engine import FakeEngine, Faults
+from support.fake_engine import FakeEngine, Faults, set_once_asked
 from support.hand_plans import HEAD, ai, column_domain, computed, key, plain, question, rows, start
 
 pytestmark = pytest.mark.usefixtures("leftovers")
@@ -93,13 +93,7 @@ def test_cancel_while_the_engine_is_silent(
     engine.faults = Faults(gate=threading.Event())
     cancel = threading.Event()
     result = start(executor, PLAN, cursor, cancel=cancel)
-
-    def cancel_once_asked() -> None:
-        while not engine.running:
-            time.sleep(0.01)
-        cancel.set()
-
-    threading.Thread(target=cancel_once_asked, daemon=True).start()
+    set_once_asked(cancel, engine)
     with pytest.raises(QueryCancelled):
         rows(result)
     assert engine.running[-1].cancelled

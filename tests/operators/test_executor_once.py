@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import duckdb
@@ -13,7 +12,7 @@ from covey_engine.operators.executor import Executor
 from covey_planner.plan import Planned
 from covey_planner.profiles import PromptProfile, load_profile
 from covey_storage.catalog import Database
-from support.fake_engine import FakeEngine, Faults
+from support.fake_engine import FakeEngine, Faults, set_once_asked
 from support.hand_plans import rows, start
 
 pytestmark = pytest.mark.usefixtures("leftovers")
@@ -68,12 +67,6 @@ def test_nothing_is_left_of_a_cancelled_statement(
     sql = f"SELECT text FROM ({PICKED}) x WHERE AI_FILTER('A?', text)"
     engine.faults = Faults(gate=threading.Event())
     result = start(executor, planned(sql), cursor, cancel=cancel)
-
-    def cancel_once_asked() -> None:
-        while not engine.running:
-            time.sleep(0.01)
-        cancel.set()
-
-    threading.Thread(target=cancel_once_asked, daemon=True).start()
+    set_once_asked(cancel, engine)
     with pytest.raises(QueryCancelled):
         rows(result)

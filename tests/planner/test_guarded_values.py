@@ -137,6 +137,15 @@ def steps(database: duckdb.DuckDBPyConnection, sql: str) -> tuple[AskStep, ...]:
     return plan(sql, MemoryCatalog(database), PlanOptions(DOCUMENT_FIRST, encode=words)).physical.steps
 
 
+FORTY = settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
 def check(database: duckdb.DuckDBPyConnection, sql: str, *trees: Tree, most: bool = False) -> None:
     """The rows are the oracle's, no prompt comes twice, and those there are would be asked row by row. most: there may
     be fewer.
@@ -155,26 +164,14 @@ def check(database: duckdb.DuckDBPyConnection, sql: str, *trees: Tree, most: boo
     assert len(asked) <= len(needed) if most else len(asked) == len(needed), sql
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@FORTY
 @given(ONLY_CALLS, ONLY_CALLS)
 def test_a_list_asks_what_its_rows_need(database: duckdb.DuckDBPyConnection, one: Tree, other: Tree) -> None:
     sql = f"SELECT id, {sql_of(one)}, {sql_of(other)} FROM d"
     check(database, sql, one, other)
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@FORTY
 @given(WITH_ROWS)
 def test_rows_decide_too(database: duckdb.DuckDBPyConnection, tree: Tree) -> None:
     check(database, f"SELECT id, {sql_of(tree)} FROM d", tree)

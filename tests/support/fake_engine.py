@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -291,3 +292,14 @@ def _met(order: api.WorkOrder, anchor: int) -> list[tuple[int, int | None]]:
         return [(first + partner, partner) for partner in range(order.partner_count)]
     begin, end = order.pairs.offsets[anchor : anchor + 2].tolist()
     return list(zip(range(begin, end), order.pairs.indices[begin:end].tolist(), strict=True))
+
+
+def set_once_asked(cancel: threading.Event, engine: FakeEngine) -> None:
+    """Set an event as soon as the engine has been asked something."""
+
+    def watch() -> None:
+        while not engine.running:
+            time.sleep(0.01)
+        cancel.set()
+
+    threading.Thread(target=watch, daemon=True).start()

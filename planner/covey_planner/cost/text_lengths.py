@@ -92,9 +92,9 @@ class TextLengths:
         if column is not None and len(column):
             known = column.lengths.astype(np.float64)
             mean, square = float(known.mean()), float((known * known).mean())
-            part = texts / len(column) if number == 0 else 0.0
-            alike = [part * each for each in self._alike(argument, column)]
-            return Lengths(texts, texts * mean, texts * square, False, None, *alike)
+            alike = self._alike(argument, column) if number == 0 else (0.0, 0.0)
+            shared = [texts / len(column) * each for each in alike]
+            return Lengths(texts, texts * mean, texts * square, False, None, *shared)
         ratio = self.ratios.of("", argument)
         mean = self._mean_bytes(argument, given, number, rows) / ratio
         return Lengths(texts, texts * mean, texts * mean * mean * _SPREAD, exact=False)
